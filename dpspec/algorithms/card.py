@@ -1,0 +1,176 @@
+"""The card: what an algorithm is, as data.
+
+Formulas are text in the expression language of specs (``n, d, k, epsilon, delta, log, sqrt, ^``); :mod:`dpspec.symbolic` reads them.
+Importing a card costs no numerical library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+if True:  # the protocols below name these types; they are light
+    from dpspec.privacy.schedule import Tree
+
+Role: TypeAlias = Literal["algorithm", "mechanism", "primitive", "reference", "cited"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """``document``: 000 (the thesis) to 004; section, algorithm and theorems as printed there."""
+
+    document: str
+    section: str = ""
+    algorithm: str = ""
+    theorems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """An assumption. Role ``privacy``: the guarantee fails without it, so it must be proved or enforced. Role ``utility``: the
+    bound needs it, so it may be declared. ``name`` is the word of the spec's ``assume`` block or of a domain (``x in ball(l2)``)."""
+
+    name: str
+    role: Literal["privacy", "utility"]
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tunable:
+    """``formula`` gives the default from public quantities only; ``source`` says which theorem or argument it comes from."""
+
+    formula: str
+    source: str
+    integer: bool = False
+    minimum: float | None = None
+    maximum: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """``expression`` in the spec's language. ``order`` bounds have an unspecified constant C; ``explicit`` ones have none.
+
+    ``status``: ``proved`` (re-derived for this product), ``claimed`` (printed, not re-derived), ``refuted`` (printed and false).
+    ``probability``: expression, or empty for a bound in expectation. ``conditions``: when it holds, in words;
+    ``regime``: the least-n condition as an expression for n, or empty.
+    """
+
+    measure: str
+    kind: Literal["explicit", "order"]
+    type: Literal["upper", "lower"]
+    expression: str
+    status: Literal["proved", "claimed", "refuted"]
+    theorem: str
+    probability: str = ""
+    conditions: str = ""
+    regime: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What a document prints, what is true, and the test that shows it."""
+
+    claim: str
+    truth: str
+    evidence: str
+    severity: Literal["privacy", "utility", "text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    id: str
+    title: str
+    family: str
+    task: str  # kind of the task it serves: "minimise", "estimate-theta", ...
+    models: tuple[str, ...]  # privacy models: central, nldp, sldp
+    guarantees: tuple[str, ...]  # pure, approx, zcdp, gdp
+    sources: tuple[Source, ...]
+    summary: str
+    needs: tuple[Need, ...] = ()
+    tunables: Mapping[str, Tunable] = field(default_factory=dict)
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # word-valued options and their words, default first
+    bounds: tuple[Bound, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    cost: Mapping[str, str] = field(default_factory=dict)  # gradients, rounds, bits_per_user, memory_bytes
+    role: Role = "algorithm"
+    spec: str = ""  # gallery spec, relative to the project root
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Certified constants of the per-record loss over the declared domains, and the functions that evaluate it.
+
+    ``lipschitz`` bounds |grad_w loss(w; z)|_2 over the constraint set and the enforced record domain (regulariser excluded: its
+    gradient is the same for every record and cancels in differences). ``margin``: the derivative phi' as a vectorised function
+    of the margin or residual, for losses of the form phi(<w, x>, y).
+    """
+
+    name: str
+    lipschitz: float
+    smooth: float
+    strongly_convex: float
+    convex: bool
+    l2: float  # weight of the ridge term lam/2 |w|^2
+    l1: float  # weight of the l1 term
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """The resolved, public facts that an algorithm may read. Nothing here is computed from private records.
+
+    ``facts``: numbers by name: ``n``, ``d``, ``m`` (public records), ``x_l2``, ``x_linf``, ``y_abs`` (enforced record bounds, absent when
+    not enforced), ``w_radius`` (l2 radius of the constraint set, absent when unbounded), declared constants (``k``, ``sigma``...).
+    """
+
+    model: str
+    neighbours: str
+    task: Any
+    facts: Mapping[str, float]
+    loss: Loss | None = None
+    objective: Any = None  # vectorised loss/gradient/prox of the release, see dpspec.algorithms.objective
+
+    @property
+    def n(self) -> int:
+        return int(self.facts["n"])
+
+    @property
+    def d(self) -> int:
+        return int(self.facts["d"])
+
+
+class Tunables(Mapping[str, float]):
+    """Resolved tunables, by attribute or key: ``t.T``, ``t["T"]``. Word-valued options too."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = dict(values)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            return self._values[name]
+        except KeyError:
+            raise AttributeError(f"no tunable {name!r}") from None
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+class Algorithm(Protocol):
+    """What a module of dpspec/algorithms/<family>/ provides. ``accepts`` names the first requirement that fails, or None."""
+
+    CARD: Card
+
+    def accepts(self, p: Problem, t: Tunables) -> str | None: ...
+
+    def schedule(self, p: Problem, t: Tunables) -> Tree: ...
+
+    def run(self, records: Any, p: Problem, t: Tunables, release: Any) -> Any: ...

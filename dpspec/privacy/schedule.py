@@ -1,0 +1,151 @@
+"""The event tree: what an analysis releases, as data.
+
+A schedule is a tree of draws. A *draw* names a mechanism and the sensitivity of exactly the object that is released, under the
+neighbouring relation of the analysis; it carries no noise scale. Calibration (:mod:`dpspec.privacy.calibrate`) adds the level; the
+meter (:mod:`dpspec.privacy.meter`) checks every draw of a run against the result; accountants read the same tree.
+
+Composition is written where it happens:
+
+* :class:`Sequence`: the parts see the same records (adaptive composition);
+* :class:`Repeat`: one body, ``count`` times on the same records (adaptive composition);
+* :class:`Disjoint`: ``count`` bodies on disjoint sets of records fixed before any record is read (parallel composition: under
+  replace-one with a public assignment of records to parts, one record touches one part, so the guarantee is that of one body);
+* :class:`Sampled`: the body sees a random subset of the records, with the sampler that the executor really runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+#: How a mechanism is accounted for.
+#: ``gaussian``: exactly a mu-GDP release, mu = sensitivity/scale; level = noise multiplier (scale/sensitivity).
+#: ``laplace``: level = scale/sensitivity (the exact Laplace trade-off curve is used where a delta is allowed).
+#: ``bounded-range``: the exponential mechanism; level = epsilon; epsilon-DP and epsilon^2/8-zCDP.
+#: ``pure``: any epsilon-DP mechanism; level = epsilon.
+Family: TypeAlias = Literal["gaussian", "laplace", "bounded-range", "pure"]
+Norm: TypeAlias = Literal["l1", "l2", "linf", "score", "none"]
+
+
+@runtime_checkable
+class Mechanism(Protocol):
+    """What a draw may name: a central mechanism or the client of a local channel. Implementations are frozen dataclasses."""
+
+    @property
+    def kind(self) -> str:
+        """Stable word: ``gaussian``, ``laplace``, ``hemisphere``, ``gaussian-symmetric``, ..."""
+        ...
+
+    @property
+    def family(self) -> Family: ...
+
+    @property
+    def sensitivity(self) -> float:
+        """Of the released object, in :attr:`norm`, under the analysis' neighbouring relation. NaN for a mechanism without one (pure channels)."""
+        ...
+
+    @property
+    def norm(self) -> Norm: ...
+
+    @property
+    def size(self) -> int:
+        """How many numbers one draw releases."""
+        ...
+
+    @property
+    def reference(self) -> str:
+        """Where the sensitivity and the privacy claim come from."""
+        ...
+
+    def scale(self, level: float) -> float:
+        """The noise scale at a level: standard deviation (gaussian), b (laplace), or the output magnitude of a pure channel."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One release. ``per`` is ``run`` (a trusted curator draws once) or ``user`` (every user draws, on its own record).
+
+    ``weight`` is the share of the common budget: levels are set so that draw i spends mu_i^2 (Gaussian) or epsilon_i (pure)
+    proportional to its weight.
+    """
+
+    name: str
+    mechanism: Mechanism
+    per: Literal["run", "user"] = "run"
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    parts: tuple[Tree, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    body: Tree
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Disjoint:
+    body: Tree
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """``poisson``: each record joins with probability ``rate``, independently, at every use. ``fixed``: a uniform subset of exactly
+    ``rate * n`` records, drawn afresh at every use (replace-one). ``shuffle``: one random permutation cut into batches, an epoch:
+    accounted as disjoint parts within an epoch."""
+
+    body: Tree
+    method: Literal["poisson", "fixed"]
+    rate: float
+    n: int
+
+
+Tree: TypeAlias = Draw | Sequence | Repeat | Disjoint | Sampled
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A draw of the tree with what stands above it: ``count`` times on one record's worst case, ``total`` times in all."""
+
+    draw: Draw
+    count: int
+    total: int
+    sampling: Sampled | None
+
+
+def leaves(tree: Tree) -> Iterator[Leaf]:
+    """Every draw, with how often one record meets it (``Disjoint`` counts once) and how often it happens in a run."""
+    yield from _leaves(tree, 1, 1, None)
+
+
+def _leaves(tree: Tree, count: int, total: int, sampling: Sampled | None) -> Iterator[Leaf]:
+    match tree:
+        case Draw():
+            yield Leaf(tree, count, total, sampling)
+        case Sequence(parts=parts):
+            for part in parts:
+                yield from _leaves(part, count, total, sampling)
+        case Repeat(body=body, count=k):
+            yield from _leaves(body, count * k, total * k, sampling)
+        case Disjoint(body=body, count=k):
+            yield from _leaves(body, count, total * k, sampling)
+        case Sampled(body=body):
+            if sampling is not None:
+                raise ValueError("sampling inside sampling has no accountant; flatten the schedule")
+            yield from _leaves(body, count, total, tree)
+
+
+def draws(tree: Tree) -> dict[str, Leaf]:
+    """The draws by name. Names are unique in a schedule."""
+    found: dict[str, Leaf] = {}
+    for leaf in leaves(tree):
+        if leaf.draw.name in found:
+            raise ValueError(f"two draws are named {leaf.draw.name!r}")
+        found[leaf.draw.name] = leaf
+    return found

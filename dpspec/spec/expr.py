@@ -1,0 +1,217 @@
+"""The expression tree that both surfaces share.
+
+Expressions are data: the parser builds these nodes from a fixed vocabulary and nothing ever evaluates text. Numbers are exact
+(:class:`fractions.Fraction`): ``0.1`` in a spec is one tenth, not the nearest double. Spans do not take part in equality, so two
+expressions are equal when they mean the same tree, wherever they stand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal, TypeAlias
+
+from dpspec.spec.diagnostics import Span
+
+NormOrder = Literal["2", "1", "inf"]
+BinaryOp = Literal["+", "-", "*", "/", "^"]
+
+#: Functions of the expression language, with their number of arguments (None: two or more).
+FUNCTIONS: Mapping[str, int | None] = {
+    "exp": 1,
+    "log": 1,
+    "sqrt": 1,
+    "abs": 1,
+    "max": None,
+    "min": None,
+    "sin": 1,
+    "cos": 1,
+    "tanh": 1,
+    "erf": 1,
+    "ceil": 1,
+    "floor": 1,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Num:
+    value: Fraction
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A variable, a constant, or a hyphenated word of the vocabulary (``student-t``)."""
+
+    id: str
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Neg:
+    operand: Expr
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    op: BinaryOp
+    left: Expr
+    right: Expr
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """``f(a, b)``: a function of :data:`FUNCTIONS`, or (where the grammar asks for one) a set, a law or a loss with arguments."""
+
+    function: str
+    args: tuple[Expr, ...]
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """``<a, b>``: the inner product."""
+
+    left: Expr
+    right: Expr
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """``|v|`` (order 2; the absolute value when ``v`` is a scalar), ``|v|_1``, ``|v|_inf``."""
+
+    operand: Expr
+    order: NormOrder = "2"
+    span: Span | None = field(default=None, compare=False)
+
+
+Expr: TypeAlias = Num | Name | Neg | Bin | Call | Inner | Norm
+
+
+def num(value: int | str | Fraction) -> Num:
+    """An exact number: an int, a fraction, or decimal text such as ``"1e-6"``."""
+    return Num(Fraction(value))
+
+
+def children(e: Expr) -> tuple[Expr, ...]:
+    match e:
+        case Num() | Name():
+            return ()
+        case Neg(operand=a) | Norm(operand=a):
+            return (a,)
+        case Bin(left=a, right=b) | Inner(left=a, right=b):
+            return (a, b)
+        case Call(args=args):
+            return args
+
+
+def walk(e: Expr) -> Iterator[Expr]:
+    """Every node, parents first."""
+    stack = [e]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+
+
+def names(e: Expr) -> frozenset[str]:
+    return frozenset(node.id for node in walk(e) if isinstance(node, Name))
+
+
+class Unbound(Exception):
+    """An expression needs a number that nobody has given. ``name`` says which."""
+
+    def __init__(self, name: str, span: Span | None) -> None:
+        super().__init__(f"{name} has no value here")
+        self.name = name
+        self.span = span
+
+
+class NotANumber(Exception):
+    """An expression of numbers has no finite real value (division by zero, log of a negative number, overflow)."""
+
+    def __init__(self, reason: str, span: Span | None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.span = span
+
+
+_MATH = {
+    "exp": math.exp,
+    "log": math.log,
+    "sqrt": math.sqrt,
+    "abs": abs,
+    "max": max,
+    "min": min,
+    "sin": math.sin,
+    "cos": math.cos,
+    "tanh": math.tanh,
+    "erf": math.erf,
+    "ceil": math.ceil,
+    "floor": math.floor,
+}
+
+
+def evaluate(e: Expr, values: Mapping[str, Fraction | int | float] | None = None) -> Fraction | float:
+    """The value of a scalar expression.
+
+    Rational arithmetic stays exact; the first transcendental function turns the value into a double. Raises :class:`Unbound` for
+    a name without value and :class:`NotANumber` where no finite real value exists; never returns NaN or an infinity.
+    """
+    env = values or {}
+    try:
+        value = _evaluate(e, env)
+    except (ZeroDivisionError, OverflowError, ValueError) as error:
+        raise NotANumber(str(error), e.span) from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise NotANumber("not a finite number", e.span)
+    return value
+
+
+def _evaluate(e: Expr, env: Mapping[str, Fraction | int | float]) -> Fraction | float:
+    match e:
+        case Num(value=v):
+            return v
+        case Name(id="pi"):
+            return math.pi
+        case Name(id=name):
+            if name not in env:
+                raise Unbound(name, e.span)
+            v = env[name]
+            return Fraction(v) if isinstance(v, int) else v
+        case Neg(operand=a):
+            return -_evaluate(a, env)
+        case Norm(operand=a):
+            return abs(_evaluate(a, env))
+        case Inner(left=a, right=b):
+            return _evaluate(a, env) * _evaluate(b, env)
+        case Bin(op=op, left=a, right=b):
+            return _binary(op, _evaluate(a, env), _evaluate(b, env), e.span)
+        case Call(function=f, args=args):
+            if f not in _MATH:
+                raise NotANumber(f"{f} is not a function of numbers", e.span)
+            v = _MATH[f](*(_evaluate(a, env) for a in args))
+            return Fraction(v) if isinstance(v, int) else v
+
+
+def _binary(op: BinaryOp, a: Fraction | float, b: Fraction | float, span: Span | None) -> Fraction | float:
+    if op == "+":
+        return a + b
+    if op == "-":
+        return a - b
+    if op == "*":
+        return a * b
+    if op == "/":
+        return a / b
+    if isinstance(a, Fraction) and isinstance(b, Fraction) and b.denominator == 1 and abs(b) <= 4096:
+        if (a.numerator.bit_length() + a.denominator.bit_length()) * abs(b.numerator) <= 65536:
+            return a**b.numerator
+    v = float(a) ** float(b)
+    if isinstance(v, complex):
+        raise NotANumber("a negative number to a fractional power is not real", span)
+    return v
