@@ -1,0 +1,208 @@
+"""From a budget and an event tree to noise levels.
+
+The tree says what is released and how sensitive it is; :func:`calibrate` finds the levels: noise/sensitivity of a Gaussian or Laplace
+draw, epsilon of a pure or bounded-range draw. A draw of weight w gets w over the sum of the weights of the whole budget, for all its
+repetitions together: its share of mu^2 (GDP), of rho (zCDP, and every budget with a delta that is not all-Gaussian) or of epsilon
+(pure). All accounting is of normalised pairs (sensitivity 1), so the neighbouring relation enters through the sensitivities of
+the tree and through the samplers, and nowhere else.
+
+==================  ====================================  =============================================================
+budget              schedule                              accountant
+==================  ====================================  =============================================================
+epsilon             pure, laplace, bounded-range          exact sum (amplified draw by draw when sampled)
+epsilon, delta      all Gaussian, no sampling             Gaussian DP, exact
+epsilon, delta      pure, no sampling                     best of pure sum, optimal composition, zCDP, PLD
+epsilon, delta      mixed or sampled                      PLD
+rho                 any (sampling gives nothing)          zCDP sum
+mu                  any (sampling gives nothing)          Gaussian DP sum
+==================  ====================================  =============================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from types import MappingProxyType
+from typing import TypeAlias
+
+from dpspec.privacy import accounting, gaussian
+from dpspec.privacy.gaussian import Number, exact, float_up
+from dpspec.privacy.guarantees import Guarantee, Kind, zcdp_epsilon
+from dpspec.privacy.samplers import CalibrationError, Neighbours, check_sampler
+from dpspec.privacy.schedule import Leaf, Tree, draws
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What may be spent: ``epsilon`` alone (pure), ``epsilon`` and ``delta``, ``rho`` (zCDP) or ``mu`` (GDP).
+
+    Numbers are read exactly (``Fraction`` and decimal text stay exact; a float means its binary value). With ``rho`` or ``mu``, a
+    ``delta`` may be given to have the implied epsilon reported. Raises :class:`CalibrationError` DP302 for any other combination.
+    """
+
+    epsilon: Number | None = None
+    delta: Number | None = None
+    rho: Number | None = None
+    mu: Number | None = None
+
+    def __post_init__(self) -> None:
+        named = [n for n in ("epsilon", "rho", "mu") if getattr(self, n) is not None]
+        if len(named) != 1:
+            raise CalibrationError(
+                "DP302",
+                "a budget is one of epsilon, rho and mu" + (f", and {' and '.join(named)} were given" if named else ", and none was given"),
+                "state epsilon (with or without delta), rho, or mu",
+            )
+        for name in (*named, "delta"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            try:
+                number = exact(value)
+            except (ValueError, ZeroDivisionError) as problem:
+                raise CalibrationError("DP302", f"{name} = {value!r} is not a number", "give a finite decimal number") from problem
+            if name == "delta" and not 0 <= number < 1:
+                raise CalibrationError("DP302", f"delta = {value} is outside [0, 1)", "a delta of 1 or more promises nothing")
+            if name != "delta" and number <= 0:
+                raise CalibrationError(
+                    "DP302", f"{name} = {value} is not positive", "nothing can be released at no cost; give a positive budget"
+                )
+
+    @property
+    def kind(self) -> Kind:
+        if self.rho is not None:
+            return "zcdp"
+        if self.mu is not None:
+            return "gdp"
+        return "approx" if self.delta is not None and exact(self.delta) > 0 else "pure"
+
+    @property
+    def epsilon_exact(self) -> Fraction:
+        assert self.epsilon is not None
+        return exact(self.epsilon)
+
+    @property
+    def delta_exact(self) -> Fraction:
+        return Fraction(0) if self.delta is None else exact(self.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """A schedule with its levels. ``levels[name]`` is what :meth:`Mechanism.scale` takes; ``guarantee`` is re-derived from the levels
+    (never copied from the budget) and is within it."""
+
+    tree: Tree
+    levels: Mapping[str, float]
+    guarantee: Guarantee
+    accountant: str
+    neighbours: Neighbours = "replace-one"
+    budget: Budget | None = field(default=None, compare=False)
+
+    def scale(self, name: str) -> float:
+        """The noise scale of one draw, in the units of what it releases."""
+        return draws(self.tree)[name].draw.mechanism.scale(self.levels[name])
+
+    def events(self) -> dict[str, tuple[Leaf, float]]:
+        """Every draw with its level, by name."""
+        return {name: (leaf, self.levels[name]) for name, leaf in draws(self.tree).items()}
+
+
+def calibrate(tree: Tree, budget: Budget, *, neighbours: Neighbours = "replace-one") -> Calibrated:
+    """The least noise that keeps ``tree`` within ``budget``, split by the weights of the draws.
+
+    ``neighbours`` is the relation under which the sensitivities of the tree were computed; it matters for samplers only. Raises
+    :class:`CalibrationError`: DP301 (a pure budget and a Gaussian draw), DP306 (a sampler that the relation does not go with),
+    DP308 (no accountant reads this schedule). The result's guarantee never exceeds the budget.
+    """
+    found = draws(tree)
+    if not found:
+        raise CalibrationError("DP308", "the schedule releases nothing", "a plan needs at least one draw")
+    for name, leaf in found.items():
+        if not leaf.draw.weight > 0:
+            raise CalibrationError("DP308", f"draw {name!r} has weight {leaf.draw.weight}", "weights are positive shares of the budget")
+        if leaf.count < 1:
+            raise CalibrationError("DP308", f"draw {name!r} happens {leaf.count} times", "repeat at least once")
+    match budget.kind:
+        case "pure":
+            levels, guarantee, accountant = _pure(tree, found, budget, neighbours)
+        case "zcdp":
+            levels, guarantee, accountant = _zcdp(found, budget)
+        case "gdp":
+            levels, guarantee, accountant = _gdp(found, budget)
+        case _:
+            levels, guarantee, accountant = _approx(tree, found, budget, neighbours)
+    return Calibrated(tree, MappingProxyType(levels), guarantee, accountant, neighbours, budget)
+
+
+_Result: TypeAlias = tuple[dict[str, float], Guarantee, str]
+
+
+def shares(found: Mapping[str, Leaf]) -> dict[str, Fraction]:
+    """Each draw's exact share of the budget, over all its repetitions; they sum to one."""
+    weights = {name: exact(leaf.draw.weight) for name, leaf in found.items()}
+    whole = sum(weights.values())
+    return {name: weight / whole for name, weight in weights.items()}
+
+
+# ------------------------------------------------------------------------------------------------------------ pure sum
+
+
+def _pure(tree: Tree, found: Mapping[str, Leaf], budget: Budget, neighbours: Neighbours) -> _Result:
+    for name, leaf in found.items():
+        if leaf.draw.mechanism.family == "gaussian":
+            raise CalibrationError(
+                "DP301",
+                f"draw {name!r} adds Gaussian noise, which gives no pure guarantee at any scale, and the budget has no delta",
+                "state a delta (below 1/n), a rho or a mu, or use an algorithm with Laplace noise or a pure channel",
+            )
+        check_sampler(name, leaf, neighbours)
+    levels = accounting.pure_levels(tree, found, budget.epsilon_exact, shares(found))
+    spent = accounting.pure_sum(tree, found, levels)
+    return levels, Guarantee("pure", epsilon=float_up(spent), delta=0.0), "pure sum"
+
+
+# ------------------------------------------------------------------------------------------------- zCDP and Gaussian DP
+
+
+def _zcdp(found: Mapping[str, Leaf], budget: Budget) -> _Result:
+    assert budget.rho is not None
+    rho = exact(budget.rho)
+    share = shares(found)
+    levels = {name: accounting.level_for_rho(leaf, rho * share[name] / leaf.count) for name, leaf in found.items()}
+    spent = accounting.zcdp_sum(found, levels)
+    delta = budget.delta_exact
+    epsilon = zcdp_epsilon(spent, delta) if delta > 0 else None
+    return levels, Guarantee("zcdp", epsilon=epsilon, delta=float_up(delta) if delta > 0 else None, rho=float_up(spent)), "zCDP sum"
+
+
+def _gdp(found: Mapping[str, Leaf], budget: Budget) -> _Result:
+    assert budget.mu is not None
+    levels, spent = _gaussian_levels(found, exact(budget.mu))
+    delta = budget.delta_exact
+    epsilon = gaussian.epsilon_of(spent, delta) if delta > 0 else None
+    return levels, Guarantee("gdp", epsilon=epsilon, delta=float_up(delta) if delta > 0 else None, mu=spent), "Gaussian DP"
+
+
+def _gaussian_levels(found: Mapping[str, Leaf], mu: Fraction) -> tuple[dict[str, float], float]:
+    """Levels at which the draws together are ``mu``-GDP, and the mu that they spend, rounded up."""
+    share = shares(found)
+    levels = {name: accounting.level_for_mu_squared(leaf, mu**2 * share[name] / leaf.count) for name, leaf in found.items()}
+    return levels, gaussian.sqrt_up(accounting.gdp_sum(found, levels))
+
+
+# -------------------------------------------------------------------------------------------------------- with a delta
+
+
+def _approx(tree: Tree, found: Mapping[str, Leaf], budget: Budget, neighbours: Neighbours) -> _Result:
+    epsilon, delta = budget.epsilon_exact, budget.delta_exact
+    families = {leaf.draw.mechanism.family for leaf in found.values()}
+    if families == {"gaussian"} and not any(accounting.is_sampled(leaf) for leaf in found.values()):
+        levels, mu = _gaussian_levels(found, exact(gaussian.mu_of(epsilon, delta)))
+        spent = gaussian.epsilon_of(mu, delta)
+        return levels, Guarantee("approx", epsilon=spent, delta=float_up(delta), mu=mu), "Gaussian DP"
+    for name, leaf in found.items():
+        check_sampler(name, leaf, neighbours)
+    from dpspec.privacy import search
+
+    return search.search(tree, found, epsilon, delta, neighbours)
