@@ -205,4 +205,4 @@ def _approx(tree: Tree, found: Mapping[str, Leaf], budget: Budget, neighbours: N
         check_sampler(name, leaf, neighbours)
     from dpspec.privacy import search
 
-    return search.search(tree, found, epsilon, delta, neighbours)
+    return search.search(tree, found, shares(found), epsilon, delta, neighbours)

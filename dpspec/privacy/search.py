@@ -9,20 +9,14 @@ from dpspec.privacy import accounting
 from dpspec.privacy.gaussian import float_up
 from dpspec.privacy.guarantees import Guarantee, zcdp_epsilon, zcdp_rho
 from dpspec.privacy.samplers import Neighbours
-from dpspec.privacy.schedule import Leaf
+from dpspec.privacy.schedule import Leaf, Tree
 
 
 def search(
-    found: Mapping[str, Leaf], epsilon: Fraction, delta: Fraction, neighbours: Neighbours
+    tree: Tree, found: Mapping[str, Leaf], share: Mapping[str, Fraction], epsilon: Fraction, delta: Fraction, neighbours: Neighbours
 ) -> tuple[dict[str, float], Guarantee, str]:
-    from dpspec.privacy.calibrate import shares
-
-    share = shares(found)
     rho = Fraction(zcdp_rho(epsilon, delta))
     levels = {name: accounting.level_for_rho(leaf, rho * share[name] / leaf.count) for name, leaf in found.items()}
     spent = accounting.zcdp_sum(found, levels)
-    return (
-        levels,
-        Guarantee("approx", epsilon=min(zcdp_epsilon(spent, delta), float_up(epsilon)), delta=float_up(delta), rho=float_up(spent)),
-        "zCDP sum",
-    )
+    reached = min(zcdp_epsilon(spent, delta), float_up(epsilon))
+    return levels, Guarantee("approx", epsilon=reached, delta=float_up(delta), rho=float_up(spent)), "zCDP sum"
