@@ -1,0 +1,1 @@
+"""Records: where they come from, what is enforced on them, and how synthetic ones are drawn."""

@@ -1,0 +1,367 @@
+"""Readers: files, scikit-learn's bundled sets and arrays in memory, all to one shape, :class:`Frame`.
+
+Nothing here encodes or checks cells. A reader that fails on private data reports the file and, at most, a column of the spec: library
+messages quote cells, so they are dropped (the exception is left before ours is raised, and never chained).
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from dpspec.data.problems import fail, nearest
+from dpspec.data.records import Matrix, is_sparse
+
+SKLEARN: Final = ("breast_cancer", "diabetes", "digits", "iris", "wine")
+_DOWNLOADS: Final = frozenset(
+    "california_housing covtype kddcup99 lfw_pairs lfw_people 20newsgroups 20newsgroups_vectorized olivetti_faces rcv1 species_distributions".split()
+)
+_MISSING: Final = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
+ENDINGS: Final = ".csv, .tsv, .parquet, .arrow, .feather, .npy, .npz, .svm, .libsvm, .txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Columns by name. Either ``table`` (a pyarrow Table) or ``matrix`` ((n, len(names)), dense or CSR) is set; ``y`` only beside a
+    matrix. ``where`` names the origin in messages. ``header``: the names may be shown (they are not cells of a first record)."""
+
+    names: tuple[str, ...]
+    n: int
+    where: str
+    table: Any = None
+    matrix: Matrix | None = None
+    y: Any = None
+    public_x: Any = None
+    header: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the spec needs of a table: so that text columns are typed by the spec and not guessed from the first records."""
+
+    target: str | None = None
+    columns: tuple[str, ...] = ()
+    words: frozenset[str] = frozenset()  # columns read as text
+    levels: frozenset[str] = frozenset()  # declared levels, never taken for a missing value
+    sparse_width: int | None = None  # features of a libsvm file
+    private: bool = True
+    extra: tuple[str, ...] = field(default=())  # further columns the spec names (encodings)
+
+    def named(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.columns, *self.extra, *((self.target,) if self.target else ()))))
+
+
+def require(wanted: Wanted, names: Sequence[str], where: str, header: bool) -> None:
+    """Refuse duplicate names and names of the spec that the data lacks."""
+    if len(set(names)) != len(names):
+        twice = sorted({n for n in names if list(names).count(n) > 1})
+        shown = f": {', '.join(twice)}" if header and not wanted.private else ""
+        fail("DP516", f"{where} has two columns of one name{shown}", "rename one of them", path=where)
+    missing = [n for n in wanted.named() if n not in names]
+    if not missing:
+        return
+    from dpspec.data.problems import problem
+    from dpspec.spec.diagnostics import SpecError
+
+    found = []
+    for name in missing:
+        near = nearest(name, names, 0.8 if wanted.private else 0.6) if header else None
+        help_ = f"did you mean {near!r}?" if near else "compare the spec with the header row of the data"
+        if not wanted.private and near is None and header:
+            shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+            help_ = f"its columns are: {shown}"
+        found.append(problem("DP503", f"{where} has no column {name!r}", help_))
+    raise SpecError(found, path=where)
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+
+
+def read_file(path: Path, wanted: Wanted) -> Frame:
+    where = path.name
+    if path.is_dir():
+        fail("DP501", f"{path} is a folder, not a file", "name the file in it", path=str(path))
+    if not path.exists():
+        near = nearest(path.name, (p.name for p in path.parent.iterdir())) if path.parent.is_dir() else None
+        help_ = f"did you mean {near!r}?" if near else "relative paths are taken from the folder of the spec"
+        fail("DP501", f"there is no file {path}", help_, path=str(path))
+    reason = ""
+    try:
+        with path.open("rb") as f:
+            head = f.read(4096)
+    except OSError as error:
+        reason = error.strerror or "it cannot be opened"
+    if reason:
+        fail("DP501", f"{path} cannot be read: {reason}", "check its permissions", path=str(path))
+    if not head:
+        fail("DP509", f"{where} is empty", "", path=str(path))
+    match path.suffix.lower():
+        case ".csv":
+            return _read_text(path, ",", wanted)
+        case ".tsv":
+            return _read_text(path, "\t", wanted)
+        case ".parquet" | ".pq":
+            return _read_arrow(path, wanted, parquet=True)
+        case ".arrow" | ".feather" | ".ipc":
+            return _read_arrow(path, wanted, parquet=False)
+        case ".npy" | ".npz":
+            return _read_numpy(path)
+        case ".svm" | ".libsvm" | ".svmlight" | ".txt":
+            return _read_libsvm(path, wanted)
+        case _:
+            first = head.split(b"\n", 1)[0].strip()
+            if re.fullmatch(rb"[-+.\deE]+(\s+\d+:[-+.\deE]+)+", first):  # the usual libsvm files have no ending: a9a, a9a.t
+                return _read_libsvm(path, wanted)
+            fail("DP502", f"{where}: files of this kind are not known", f"known endings: {ENDINGS}", path=str(path))
+
+
+def _unreadable(path: Path, kind: str, reason: str, wanted: Wanted) -> None:
+    shown = "" if wanted.private or not reason else f": {reason.splitlines()[0]}"
+    fail("DP502", f"{path.name} cannot be read as {kind}{shown}", "check the file, or its ending", path=str(path))
+
+
+def _looks_like_header(names: Sequence[str]) -> bool:
+    def numeric(cell: str) -> bool:
+        try:
+            float(cell)
+        except ValueError:
+            return False
+        return True
+
+    return bool(names) and len(set(names)) == len(names) and all(n and not numeric(n) for n in names)
+
+
+def _read_text(path: Path, delimiter: str, wanted: Wanted) -> Frame:
+    from pyarrow import ArrowException, float64, string
+    from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
+
+    where, kind = path.name, "tab-separated text" if delimiter == "\t" else "comma-separated text"
+    reason = ""
+    names: list[str] = []
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as f:
+            names = [c.strip() for c in next(csv.reader(f, delimiter=delimiter), [])]
+    except (UnicodeDecodeError, csv.Error) as error:
+        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else "its first row is not closed"
+    if reason:
+        fail("DP502", f"{where} cannot be read as {kind}: {reason}", "save it as UTF-8", path=str(path))
+    if len(names) == 1:
+        other = next((c for c in (";", "\t", "|", ",") if c != delimiter and c in names[0]), None)
+        if other:
+            word = {"\t": "tabs", ",": "commas"}.get(other, repr(other))
+            fail(
+                "DP511", f"{where} is one column as {kind}; its first row contains {word}", "separate the columns by commas", path=str(path)
+            )
+    header = _looks_like_header(names)
+    if not header and any(n not in names for n in wanted.named()):
+        fail(
+            "DP511", f"the first row of {where} does not look like a header row", "add a row with the names of the columns", path=str(path)
+        )
+    require(wanted, names, where, header)
+    use = list(dict.fromkeys((*wanted.columns, *((wanted.target,) if wanted.target else ())))) if wanted.columns else names
+    types = {n: string() if n in wanted.words else float64() for n in use}
+    options = ConvertOptions(
+        column_types=types,
+        include_columns=use,
+        null_values=[v for v in _MISSING if v not in wanted.levels],
+        strings_can_be_null=True,
+        true_values=[],
+        false_values=[],
+    )
+    table: Any = None
+    try:
+        table = read_csv(
+            str(path),
+            read_options=ReadOptions(column_names=names, skip_rows=1, use_threads=False),
+            parse_options=ParseOptions(delimiter=delimiter),
+            convert_options=options,
+        )
+    except ArrowException as error:
+        reason = str(error) or "unreadable"
+    if table is None:
+        column = re.search(r"In CSV column #(\d+): (?:.*)conversion error", reason)
+        if column:
+            _report_cell(path, delimiter, names[int(column[1])], names, wanted)
+        if "Empty CSV" in reason:
+            fail("DP509", f"{where} has a header row and no record", "", path=str(path))
+        _unreadable(path, kind, reason, wanted)
+    return Frame(tuple(use), int(table.num_rows), where, table=table, header=header)
+
+
+def _report_cell(path: Path, delimiter: str, column: str, names: Sequence[str], wanted: Wanted) -> None:
+    """A column of numbers holds something else. Public data: say where."""
+    message, where = f"column {column!r} of {path.name} holds a cell that is not a number", ""
+    if not wanted.private:
+        j = names.index(column)
+        with path.open(encoding="utf-8-sig", newline="") as f:
+            for i, row in enumerate(csv.reader(f, delimiter=delimiter)):
+                if i == 0 or len(row) != len(names) or row[j].strip() in _MISSING:
+                    continue
+                try:
+                    float(row[j])
+                except ValueError:
+                    where = f" (row {i}: {row[j].strip()[:40]!r})"
+                    break
+    fix = f'declare an encoding of {column!r}, such as levels("a", "b")'
+    if column == wanted.target:
+        fix = 'map the labels: y in {-1, 1} by map("yes" -> 1, "no" -> -1)'
+    fail("DP505", message + where, fix, path=str(path))
+
+
+def _read_arrow(path: Path, wanted: Wanted, *, parquet: bool) -> Frame:
+    from pyarrow import ArrowException, feather
+    from pyarrow import parquet as pq
+
+    kind = "Parquet" if parquet else "Arrow"
+    table: Any = None
+    reason = ""
+    try:
+        table = pq.read_table(str(path), use_threads=False) if parquet else feather.read_table(str(path), use_threads=False)
+    except (ArrowException, OSError) as error:
+        reason = str(error) or "unreadable"
+    if table is None:
+        _unreadable(path, kind, reason, wanted)
+    names = tuple(str(n) for n in table.column_names)
+    require(wanted, names, path.name, True)
+    return Frame(names, int(table.num_rows), path.name, table=table)
+
+
+def _read_numpy(path: Path) -> Frame:
+    from zipfile import BadZipFile
+
+    loaded: Any = None
+    try:
+        found = np.load(path, allow_pickle=False)
+        loaded = found if isinstance(found, np.ndarray) else {k: found[k] for k in found.files}
+    except (ValueError, OSError, EOFError, BadZipFile):
+        pass
+    if loaded is None:
+        fail(
+            "DP502", f"{path.name} cannot be read as a NumPy file of numbers", "save plain arrays, without pickled objects", path=str(path)
+        )
+    return from_memory(loaded, path.name)
+
+
+def _read_libsvm(path: Path, wanted: Wanted) -> Frame:
+    from sklearn.datasets import load_svmlight_file
+
+    width = wanted.sparse_width
+    if width is None:
+        fail("DP508", f"{path.name}: a libsvm file does not say how many features there are", "declare d in the data block", path=str(path))
+    loaded: Any = None
+    reason = ""
+    try:
+        loaded = load_svmlight_file(str(path), n_features=width, zero_based=False)
+    except (ValueError, OverflowError, UnicodeDecodeError) as error:
+        reason = str(error)
+    if loaded is None:
+        if "n_features was set to" in reason:
+            fail("DP508", f"{path.name} has feature indices above the {width} features that d leaves", "correct d", path=str(path))
+        if "Invalid index 0" in reason:
+            fail("DP502", f"{path.name} has a feature index 0; libsvm indices start at 1", "", path=str(path))
+        _unreadable(path, "libsvm text", "", wanted)
+    x, y = loaded
+    return Frame(tuple(str(j + 1) for j in range(width)), int(x.shape[0]), path.name, matrix=x, y=y)
+
+
+# ---------------------------------------------------------------------------------------------------- scikit-learn, memory
+
+
+def read_sklearn(name: str) -> Frame:
+    """A bundled data set; the target as numbers (class indices 0, 1, ... or the regression target)."""
+    word = name.removeprefix("load_").removeprefix("fetch_")
+    if word not in SKLEARN:
+        if word in _DOWNLOADS:
+            fail("DP512", f"scikit-learn would download {word!r}", "save it to a file and load that; bundled sets: " + ", ".join(SKLEARN))
+        near = nearest(word, SKLEARN)
+        help_ = f"did you mean {near!r}?" if near else "bundled sets: " + ", ".join(SKLEARN)
+        fail("DP512", f"scikit-learn has no bundled data set {name!r}", help_)
+    from sklearn import datasets
+
+    bunch = getattr(datasets, f"load_{word}")()
+    names = tuple(str(f) for f in bunch.feature_names)
+    return Frame(names, int(bunch.data.shape[0]), f"sklearn {word}", matrix=bunch.data, y=bunch.target)
+
+
+def from_memory(memory: Any, where: str = "the data in memory") -> Frame:
+    """Arrays, frames and tables by what they can do; no library is imported that the caller has not imported."""
+    if isinstance(memory, tuple) and len(memory) in (2, 3):
+        x, y, *rest = memory
+        frame = from_memory(x, where)
+        return Frame(frame.names, frame.n, where, frame.table, frame.matrix, y, rest[0] if rest else None)
+    if isinstance(memory, Mapping):
+        lower = {str(k).lower(): v for k, v in memory.items()}
+        if "x" in lower and set(lower) <= {"x", "y", "public_x"} and np.ndim(lower["x"]) != 1:
+            frame = from_memory(lower["x"], where)
+            return Frame(frame.names, frame.n, where, frame.table, frame.matrix, lower.get("y"), lower.get("public_x"))
+        from pyarrow import ArrowException, table
+
+        try:
+            built = table({str(k): np.asarray(v) for k, v in memory.items()})
+        except (ArrowException, ValueError, TypeError):
+            built = None
+        if built is None:
+            fail("DP515", f"{where}: the columns do not form a table", "give columns of one length, of numbers or words")
+        return Frame(tuple(built.column_names), int(built.num_rows), where, table=built)
+    root = type(memory).__module__.partition(".")[0]
+    if root == "pyarrow" and hasattr(memory, "column_names"):
+        return Frame(tuple(memory.column_names), int(memory.num_rows), where, table=memory)
+    if root == "polars" and hasattr(memory, "to_arrow"):
+        if hasattr(memory, "to_frame"):  # a Series
+            memory = memory.to_frame()
+        built = memory.to_arrow()
+        return Frame(tuple(built.column_names), int(built.num_rows), where, table=built)
+    if root == "pandas":
+        from pyarrow import ArrowException, Table
+
+        if hasattr(memory, "to_frame"):
+            memory = memory.to_frame()
+        names = tuple(str(c) for c in memory.columns)
+        if len(set(names)) != len(names):
+            fail("DP516", f"{where} has two columns of one name", "rename one of them")
+        memory = memory.set_axis(list(names), axis=1)
+        built = None
+        try:
+            built = Table.from_pandas(memory, preserve_index=False)
+        except (ArrowException, ValueError, TypeError):
+            pass
+        if built is None:
+            fail("DP515", f"{where}: the frame has a column of mixed types", "make every column numbers or words")
+        return Frame(names, int(built.num_rows), where, table=built)
+    if is_sparse(memory):
+        if len(memory.shape) != 2:
+            fail("DP515", f"{where}: x must have two dimensions", "")
+        return Frame(tuple(str(j + 1) for j in range(memory.shape[1])), int(memory.shape[0]), where, matrix=memory)
+    if isinstance(memory, (np.ndarray, list)):
+        return _from_array(memory, where)
+    fail("DP515", f"{where}: objects of type {type(memory).__name__} cannot be read", "hand over an array, a pair (X, y), or a frame")
+
+
+def _from_array(memory: Any, where: str) -> Frame:
+    a: Any = None
+    try:
+        a = np.asarray(memory)
+    except ValueError:
+        pass
+    if a is not None and a.dtype.names:
+        return from_memory({name: a[name] for name in a.dtype.names}, where)
+    if a is not None and a.ndim == 1:
+        a = a[:, None]
+    if a is None or a.ndim != 2:
+        fail("DP515", f"{where}: x must be a table of records (two dimensions)", "")
+    if a.dtype.kind not in "fiub":
+        converted: Any = None
+        try:
+            converted = a.astype(np.float64) if a.dtype.kind == "O" else None
+        except (ValueError, TypeError):
+            pass
+        if converted is None:
+            fail("DP505", f"{where}: x holds something that is not a number", "hand over a frame and declare encodings of its columns")
+        a = converted
+    return Frame(tuple(str(j + 1) for j in range(a.shape[1])), int(a.shape[0]), where, matrix=a)

@@ -1,0 +1,494 @@
+"""Loading: from a declared source to numbers, :class:`Raw`.
+
+Encodings are declared, never learned from the records; n and d must be what the spec declares. Refusals on private data name the
+file and columns of the spec only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpspec.data.frames import Frame, Wanted, from_memory, read_file, read_sklearn, require
+from dpspec.data.problems import Values, fail, integer, nearest, number, problem
+from dpspec.data.records import Matrix, Records, Vector, is_sparse
+from dpspec.spec.diagnostics import Diagnostic, SpecError
+from dpspec.spec.model import CsvSource, Data, Domain, Encode, MemorySource, SklearnSource
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Raw:
+    """Loaded and encoded records, before enforcement. ``columns``: one name an encoded column; ``where``: the origin, for reports."""
+
+    records: Records
+    columns: tuple[str, ...]
+    where: str
+
+
+def known_values(data: Data, values: Values | None = None) -> dict[str, Any]:
+    """The declared constants, n and d as exact numbers, overridden by ``values``."""
+    found: dict[str, Any] = dict(values or {})
+    for name, e in (*data.constants, ("n", data.n), ("d", data.d)):
+        if name not in found and e is not None:
+            try:
+                found[name] = number(e, found, name, "DP514")
+            except SpecError:
+                continue
+    return found
+
+
+def load(
+    data: Data,
+    *,
+    data_file: str | Path | None = None,
+    memory: Any = None,
+    base_dir: str | Path = ".",
+    values: Values | None = None,
+    private: bool | None = None,
+) -> Raw:
+    """Read, encode and check the records of ``data``.
+
+    ``data_file`` overrides the path of the spec, ``memory`` every source (an array, a pair (X, y), a mapping, a pandas or polars
+    frame, an Arrow table, a scipy sparse matrix). ``base_dir``: what relative paths are relative to. ``values``: numbers by name for
+    expressions in the data block. ``private`` (default: the declared status) silences every message about cells and rows.
+
+    Raises SpecError with DP501...DP517, with every column that is at fault.
+    """
+    private = data.status == "private" if private is None else private
+    env = known_values(data, values)
+    width = integer(data.d, env, "d", "DP514") if data.d is not None else None
+    size = integer(data.n, env, "n", "DP514") if data.n is not None else None
+    if private and size is None:
+        fail("DP517", "private data without a declared n", "declare n in the data block")
+
+    source = data.source
+    target = source.target if isinstance(source, (CsvSource, MemorySource)) else None
+    columns = source.columns if isinstance(source, (CsvSource, MemorySource)) else ()
+    encodings = _encodings(data, target, columns)
+    labels = _labels(data)
+    words = {e.column for e in data.encode if e.how == "levels"}
+    if target is not None and labels is not None and not _numeric_keys(labels):
+        words.add(target)
+    wanted = Wanted(
+        target=target,
+        columns=columns,
+        words=frozenset(words),
+        levels=frozenset(w for e in data.encode for w in e.levels),
+        sparse_width=None if width is None else width - int(data.intercept),
+        private=private,
+        extra=tuple(encodings),
+    )
+
+    frame = _frame(data, wanted, data_file, memory, Path(base_dir))
+    if frame.n == 0:
+        fail("DP509", f"{frame.where} has no record", "")
+    if frame.n == 1:
+        fail("DP509", f"{frame.where} has a single record", "a private analysis needs at least two")
+    if size is not None and frame.n != size:
+        secret = private and data.neighbours != "replace-one"
+        has = f"does not have {size} rows" if secret else f"has {frame.n} rows"
+        fail("DP507", f"the spec says n = {size}, {frame.where} {has}", "correct n in the data block, or the data", path=frame.where)
+
+    found: list[Diagnostic] = []
+    y, mapped = _target(frame, target, labels, encodings.get(target or ""), env, private, found)
+    features = tuple(n for n in (columns or frame.names) if n != target)
+    x, names = _features(frame, features, encodings, data.intercept, env, private, found)
+    if found:
+        raise SpecError(found, path=frame.where)
+    if width is not None and len(names) != width:
+        parts = f"{len(features)} columns" + (f" encoded as {len(names) - int(data.intercept)}" if encodings else "")
+        parts += " plus the intercept" if data.intercept else ""
+        fail(
+            "DP508",
+            f"the spec says d = {width}, the encoded records have {len(names)} ({parts})",
+            "correct d, or the encodings",
+            path=frame.where,
+        )
+    records: Records | None = None
+    reason = ""
+    try:
+        records = Records(x, y, frame.public_x, frozenset({"y"}) if mapped else frozenset())
+    except (ValueError, TypeError) as error:
+        reason = str(error)
+    if records is None:
+        fail("DP515", f"{frame.where}: {'the arrays do not fit together' if private else reason}", "lengths and widths must agree")
+    if records.public_x is not None and not np.isfinite(records.public_x.data if is_sparse(records.public_x) else records.public_x).all():
+        fail("DP506", f"{frame.where}: public x holds a value that is missing or infinite", "")
+    return Raw(records, names, frame.where)
+
+
+def load_public(
+    path: str | Path, data: Data, *, columns: tuple[str, ...] = (), base_dir: str | Path = ".", values: Values | None = None
+) -> Matrix:
+    """Public unlabelled records from a file, encoded as the private ones: an (m, d) matrix.
+
+    ``columns``: the features of the private file, when the spec does not list them. A target column in the file is ignored.
+    """
+    source = data.source
+    named = columns or (source.columns if isinstance(source, (CsvSource, MemorySource)) else ())
+    target = source.target if isinstance(source, (CsvSource, MemorySource)) else None
+    features = tuple(c for c in named if c != target)
+    public = data.model_copy(update={"status": "public", "n": None, "source": CsvSource(path=str(path), columns=features)})
+    if not features and target is not None:
+        try:
+            return load(
+                public.model_copy(update={"source": CsvSource(path=str(path), target=target)}), base_dir=base_dir, values=values
+            ).records.x
+        except SpecError as error:
+            if {d.code for d in error.diagnostics} != {"DP503"}:
+                raise
+    return load(public, base_dir=base_dir, values=values).records.x
+
+
+def _frame(data: Data, wanted: Wanted, data_file: str | Path | None, memory: Any, base: Path) -> Frame:
+    if memory is not None:
+        if isinstance(memory, Records):
+            memory = {"x": memory.x, "y": memory.y, "public_x": memory.public_x}
+        frame = from_memory(memory)
+    elif data_file is not None:
+        return read_file(Path(data_file), wanted)
+    else:
+        match data.source:
+            case CsvSource(path=path):
+                return read_file(base / path, wanted)
+            case SklearnSource(name=name):
+                frame = read_sklearn(name)
+            case MemorySource():
+                fail("DP513", "the spec takes its records from memory and none were handed over", "plan.run(X, y), or --data FILE")
+            case _:
+                fail("DP513", "the spec names no data", 'from "file.csv" target "column", or --data FILE')
+    if frame.y is not None and wanted.target is not None and wanted.target not in frame.names:
+        wanted = Wanted(columns=wanted.columns, extra=wanted.extra, private=wanted.private)
+    require(wanted, frame.names, frame.where, True)
+    return frame
+
+
+# ----------------------------------------------------------------------------------------------------------- declarations
+
+
+def _encodings(data: Data, target: str | None, columns: tuple[str, ...]) -> dict[str, Encode]:
+    found: dict[str, Encode] = {}
+    wrong: list[Diagnostic] = []
+    for e in data.encode:
+        span = e.args[0].span if e.args else None
+        if e.column in found:
+            wrong.append(problem("DP514", f"column {e.column!r} has two encodings", "keep one", span))
+        if columns and e.column not in columns and e.column != target:
+            near = nearest(e.column, columns)
+            wrong.append(
+                problem(
+                    "DP503",
+                    f"the encoded column {e.column!r} is not listed in columns",
+                    f"did you mean {near!r}?" if near else "list it",
+                    span,
+                )
+            )
+        if e.column == target and e.how in ("one-hot", "levels"):
+            wrong.append(problem("DP514", f"the target {e.column!r} is one number a record", "use a map rule on the domain of y", span))
+        if e.how == "levels" and (not e.levels or len(set(e.levels)) != len(e.levels)):
+            wrong.append(problem("DP514", f"the levels of {e.column!r} must be distinct words, at least one", "", span))
+        if e.how != "levels" and len(e.args) != (1 if e.how == "one-hot" else 2):
+            wrong.append(
+                problem("DP514", f"{e.how} of {e.column!r} has {len(e.args)} arguments", "one-hot(k), range(a, b), standard(m, s)", span)
+            )
+        found[e.column] = e
+    if wrong:
+        raise SpecError(wrong)
+    return found
+
+
+def _labels(data: Data) -> tuple[tuple[str, Any], ...] | None:
+    """The map rule on y, if any."""
+    for domain in data.domains:
+        match domain:
+            case Domain(variable="y", by=rule) if rule is not None and rule.how == "map":
+                return rule.mapping
+    return None
+
+
+def as_number(word: str) -> float | None:
+    """The number that a key of a map rule spells, or None."""
+    try:
+        return float(Fraction(word.strip()))
+    except (ValueError, ZeroDivisionError, OverflowError):
+        return None
+
+
+def _numeric_keys(mapping: tuple[tuple[str, Any], ...]) -> bool:
+    return any(as_number(key) is not None for key, _ in mapping)
+
+
+# ------------------------------------------------------------------------------------------------------------------ cells
+
+
+def _place(private: bool, bad: Any, cells: Any = None) -> str:
+    """Where the first bad row is, for public data."""
+    if private:
+        return ""
+    row = int(np.flatnonzero(bad)[0])
+    shown = "" if cells is None else f": {str(cells[row])[:40]!r}"
+    return f" (row {row + 1}{shown})"
+
+
+def _check(v: Vector, what: str, private: bool, found: list[Diagnostic]) -> bool:
+    """Missing and infinite values of a column of numbers. True when it is clean."""
+    if np.isfinite(v).all():
+        return True
+    missing = np.isnan(v)
+    if missing.any():
+        found.append(
+            problem(
+                "DP504", f"{what} has a missing value{_place(private, missing)}", "fill in a constant before loading, or drop the column"
+            )
+        )
+    else:
+        found.append(problem("DP506", f"{what} has an infinite value{_place(private, np.isinf(v))}", "replace it before loading"))
+    return False
+
+
+def _chunk(frame: Frame, name: str) -> Any:
+    """The column as one pyarrow array (tables) or numpy array (matrices)."""
+    if frame.table is None:
+        assert frame.matrix is not None
+        column = frame.matrix[:, [frame.names.index(name)]]
+        return np.asarray(column.todense() if is_sparse(column) else column, dtype=np.float64).reshape(frame.n)
+    import pyarrow as pa
+
+    column = frame.table.column(frame.names.index(name)).combine_chunks()
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _is_text(column: Any) -> bool:
+    if isinstance(column, np.ndarray):
+        return False
+    import pyarrow.types as t
+
+    return bool(t.is_string(column.type) or t.is_large_string(column.type) or t.is_string_view(column.type))
+
+
+def _numbers(column: Any, what: str, private: bool, found: list[Diagnostic], fix: str) -> Vector | None:
+    if isinstance(column, np.ndarray):
+        v: Vector = column
+        return v if _check(v, what, private, found) else None
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as t
+
+    if column.null_count:
+        bad = None if private else pc.is_null(column).to_numpy(zero_copy_only=False)
+        found.append(
+            problem("DP504", f"{what} has a missing value{_place(private, bad)}", "fill in a constant before loading, or drop the column")
+        )
+        return None
+    if not (t.is_integer(column.type) or t.is_floating(column.type) or t.is_boolean(column.type) or t.is_decimal(column.type)):
+        kind = "words" if _is_text(column) else f"values of type {column.type}"
+        found.append(problem("DP505", f"{what} holds {kind}, not numbers", fix))
+        return None
+    if t.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    out: Vector = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return out if _check(out, what, private, found) else None
+
+
+def _codes(column: Any, levels: tuple[str, ...], what: str, private: bool, found: list[Diagnostic]) -> tuple[Any, Any] | None:
+    """Index of each cell among ``levels`` (-1: none of them), and the distinct words with it; None when cells are missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as t
+
+    if isinstance(column, np.ndarray):
+        column = pa.array(column)
+    if t.is_floating(column.type):
+        whole = pc.all(pc.equal(pc.floor(column), column)).as_py()
+        column = column.cast(pa.int64(), safe=False) if whole else column
+    if column.null_count:
+        bad = None if private else pc.is_null(column).to_numpy(zero_copy_only=False)
+        found.append(problem("DP504", f"{what} has a missing value{_place(private, bad)}", "replace it by a declared level before loading"))
+        return None
+    if not _is_text(column):
+        if not (t.is_integer(column.type) or t.is_floating(column.type) or t.is_boolean(column.type)):
+            found.append(problem("DP505", f"{what} holds values of type {column.type}, not words", "convert the column before loading"))
+            return None
+        column = column.cast(pa.string())
+    coded = pc.utf8_trim_whitespace(column).dictionary_encode()
+    index = {w.strip(): i for i, w in enumerate(levels)}
+    words = coded.dictionary.to_pylist()
+    lookup = np.array([index.get(w, -1) for w in words], dtype=np.int64)
+    cells = coded.indices.to_numpy(zero_copy_only=False)
+    return lookup[cells], (words, cells)
+
+
+# ------------------------------------------------------------------------------------------------------- target, features
+
+
+def _target(
+    frame: Frame,
+    target: str | None,
+    labels: tuple[tuple[str, Any], ...] | None,
+    encode: Encode | None,
+    env: Mapping[str, Any],
+    private: bool,
+    found: list[Diagnostic],
+) -> tuple[Vector | None, bool]:
+    """The target as numbers, and whether its map rule has been applied (to words)."""
+    if target is not None and target in frame.names:
+        column, what = _chunk(frame, target), f"the target {target!r} of {frame.where}"
+    elif frame.y is not None:
+        values, what = frame.y, f"the target of {frame.where}"
+        if hasattr(values, "to_numpy"):
+            values = values.to_numpy()
+        values = np.asarray(values)
+        values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+        if values.shape != (frame.n,):
+            shown = "" if private else f": shape {values.shape} for {frame.n} records"
+            fail("DP515", f"{what} is not one number a record{shown}", "hand over y with one entry a record")
+        if values.dtype.kind in "fiub":
+            column = values.astype(np.float64)
+        else:
+            import pyarrow as pa
+
+            column = None
+            try:
+                column = pa.array(values, from_pandas=True)
+            except (pa.ArrowException, TypeError, ValueError):
+                pass
+            if column is None:
+                fail("DP505", f"{what} holds values of mixed types", "make them numbers or words")
+    else:
+        return None, False
+    fix = 'map the labels: y in {-1, 1} by map("yes" -> 1, "no" -> -1)'
+    if labels is None or _numeric_keys(labels) or not labels:
+        if labels and _is_text(column):
+            return _map_words(column, labels, what, env, private, found), True
+        y = _numbers(column, what, private, found, fix)
+        if y is not None and encode is not None:
+            y = _scaled(y, encode, env)
+            _check(y, what, private, found)
+        return y, False
+    if isinstance(column, np.ndarray):
+        found.append(problem("DP505", f"the map rule of y lists words, {what} holds numbers", "list the numbers: map(0 -> -1, 1 -> 1)"))
+        return None, False
+    return _map_words(column, labels, what, env, private, found), True
+
+
+def _map_words(
+    column: Any, labels: tuple[tuple[str, Any], ...], what: str, env: Mapping[str, Any], private: bool, found: list[Diagnostic]
+) -> Vector | None:
+    coded = _codes(column, tuple(k for k, _ in labels), what, private, found)
+    if coded is None:
+        return None
+    images = [float(number(e, env, "an image of the map rule", "DP520")) for _, e in labels]
+    return np.array([*images, images[0]])[coded[0]]  # index -1, anything else, picks the last entry: the first listed image
+
+
+def _scaled(v: Vector, e: Encode, env: Mapping[str, Any]) -> Vector:
+    a, b = (number(arg, env, f"the {e.how} of {e.column!r}", "DP514") for arg in e.args)
+    if e.how == "range":
+        if not a < b:
+            fail("DP514", f"range of {e.column!r} needs a < b, it has {float(a):g} and {float(b):g}", "", e.args[0].span)
+        low, high = float(a), float(b)
+        return np.clip((np.clip(v, low, high) - low) / (high - low), 0.0, 1.0)
+    if not b > 0:
+        fail("DP514", f"standard of {e.column!r} needs a positive scale, it has {float(b):g}", "", e.args[1].span)
+    with np.errstate(over="ignore"):
+        return (v - float(a)) / float(b)
+
+
+def _features(
+    frame: Frame,
+    features: tuple[str, ...],
+    encodings: Mapping[str, Encode],
+    intercept: bool,
+    env: Mapping[str, Any],
+    private: bool,
+    found: list[Diagnostic],
+) -> tuple[Matrix | None, tuple[str, ...]]:
+    """The encoded matrix and the names of its columns; diagnostics are appended, and then the matrix is not to be used."""
+    last = ("intercept",) if intercept else ()
+    if frame.matrix is not None and not any(f in encodings for f in features):
+        return _plain(frame, features, intercept, private, found), features + last
+    if frame.matrix is not None and is_sparse(frame.matrix):
+        fail("DP515", f"{frame.where}: encodings need dense columns", "encode before handing over a sparse matrix")
+
+    widths = [_width(encodings.get(f), env) for f in features]
+    x = np.zeros((frame.n, sum(widths) + int(intercept)))
+    names: list[str] = []
+    rows = np.arange(frame.n)
+    start = 0
+    for name, width in zip(features, widths, strict=True):
+        e, what = encodings.get(name), f"column {name!r} of {frame.where}"
+        column = _chunk(frame, name)
+        fix = f'declare an encoding of {name!r}, such as levels("a", "b")'
+        if e is not None and e.how == "levels":
+            coded = _codes(column, e.levels, what, private, found)
+            names += [f"{name}={w}" for w in e.levels]
+            if coded is not None:
+                codes, (words, cells) = coded
+                outside = codes < 0
+                if outside.any():
+                    row = int(np.flatnonzero(outside)[0])
+                    shown = "" if private else f" (row {row + 1}: {words[cells[row]][:40]!r})"
+                    found.append(problem("DP510", f"{what} has a category outside its declared levels{shown}", "declare a level for it"))
+                else:
+                    x[rows, start + codes] = 1.0
+        else:
+            v = _numbers(column, what, private, found, fix)
+            if e is not None and e.how == "one-hot":
+                names += [f"{name}={j}" for j in range(width)]
+                if v is not None:
+                    outside = (v < 0) | (v >= width) | (v != np.floor(v))
+                    if outside.any():
+                        message = f"{what} has a category outside 0, ..., {width - 1}{_place(private, outside, v)}"
+                        found.append(
+                            problem("DP510", message, f"one-hot(k) takes the integers 0 to k-1; levels(...) takes words; k is {width} here")
+                        )
+                    else:
+                        x[rows, start + v.astype(np.int64)] = 1.0
+            else:
+                names.append(name)
+                if v is not None:
+                    x[:, start] = v if e is None else _scaled(v, e, env)
+                    if e is not None:
+                        _check(x[:, start], what, private, found)
+        start += width
+    if intercept:
+        x[:, -1] = 1.0
+    return x, tuple(names) + last
+
+
+def _width(e: Encode | None, env: Mapping[str, Any]) -> int:
+    if e is None or e.how in ("range", "standard"):
+        return 1
+    if e.how == "levels":
+        return len(e.levels)
+    k = integer(e.args[0], env, f"one-hot of {e.column!r}", "DP514")
+    if k < 1:
+        fail("DP514", f"one-hot of {e.column!r} needs at least one level, it has {k}", "", e.args[0].span)
+    return k
+
+
+def _plain(frame: Frame, features: tuple[str, ...], intercept: bool, private: bool, found: list[Diagnostic]) -> Matrix:
+    """A matrix as it is: choose columns, check cells, add the constant column."""
+    x = frame.matrix
+    assert x is not None
+    if features != frame.names:
+        place = {n: j for j, n in enumerate(frame.names)}
+        x = x[:, [place[f] for f in features]]
+    if is_sparse(x):
+        from scipy.sparse import csr_array, hstack
+
+        x = csr_array(x, dtype=np.float64)
+        _check(x.data, f"x of {frame.where}", True, found)  # positions among stored entries are not rows
+        return csr_array(hstack([x, np.ones((frame.n, 1))], format="csr")) if intercept else x
+    x = np.asarray(x, dtype=np.float64)
+    if not np.isfinite(x).all():
+        bad = int(np.flatnonzero(~np.isfinite(x).all(axis=0))[0])
+        _check(x[:, bad], f"column {features[bad]!r} of {frame.where}", private, found)
+    return np.hstack([x, np.ones((frame.n, 1))]) if intercept else x
