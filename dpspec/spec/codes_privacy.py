@@ -122,10 +122,18 @@ CODES: dict[str, Code] = {
         ),
     ),
     "DP325": Code(
-        title="a value to be released is not finite",
+        title="a value to be released is not finite, or has another shape than planned",
         explanation=(
             "NaN or infinity survives any noise and would be published as it is, which tells that a record produced it. The meter "
-            "refuses the value; enforce the domain of the records or bound the statistic."
+            "refuses the value; enforce the domain of the records or bound the statistic. A value with more numbers than planned would "
+            "release numbers that nobody paid for."
+        ),
+    ),
+    "DP326": Code(
+        title="a source of randomness that the mode does not allow",
+        explanation=(
+            "A release on private data draws from the operating system's cryptographic source, through samplers on an integer grid. A "
+            "seeded stream is for studies on synthetic or public data: whoever knows or guesses the seed can subtract the noise."
         ),
     ),
 }

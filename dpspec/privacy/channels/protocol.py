@@ -1,0 +1,110 @@
+"""What a local channel is: a client, a server, and the law of the aggregate.
+
+``records`` is an array of shape (users, dim), or one record of shape (dim,), or for channels of pairs a tuple (x, y) of such arrays
+with y of shape (users,) or a number. A channel enforces its own domain inside :meth:`Channel.encode`, whatever comes in: a
+record with a NaN or an infinity is read as the record 0 (that mapping looks at one record only, so it is part of the client).
+The client never raises, abstains or retries because of what a record holds: such an event would be visible.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from dpspec.privacy.noise import Array, NoiseSource
+from dpspec.privacy.schedule import Mechanism
+
+Records: TypeAlias = Any  # Array, or (Array, Array) for channels of pairs
+
+
+@runtime_checkable
+class Channel(Mechanism, Protocol):
+    def encode(self, records: Records, level: float, noise: NoiseSource) -> Any:
+        """The client: one report a record, shape (users, ...) for many records and (...) for one."""
+        ...
+
+    def aggregate(self, reports: Any, level: float) -> Array:
+        """The server: an unbiased estimate of the mean of the (clipped) records from their reports."""
+        ...
+
+    def sample_mean(self, records: Records, level: float, noise: NoiseSource) -> Array:
+        """A draw from the law of ``aggregate(encode(records, level, noise), level)`` at less cost. For studies."""
+        ...
+
+
+@runtime_checkable
+class Accumulator(Protocol):
+    """Sufficient statistic of the aggregate, block by block; records are never stored."""
+
+    @property
+    def count(self) -> int: ...
+
+    def add(self, x: Array, y: Array | None = None) -> None: ...
+
+    def finish(self, level: float, noise: NoiseSource) -> Array: ...
+
+
+def check_level(level: float) -> float:
+    if not (math.isfinite(level) and level > 0):
+        raise ValueError(f"the level must be positive and finite, not {level!r}")
+    return float(level)
+
+
+def check_positive(**values: float) -> None:
+    for name, value in values.items():
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"{name} must be positive and finite, not {value!r}")
+
+
+def rows(records: Any, dim: int) -> tuple[Array, bool]:
+    """The records as a new (users, dim) array, rows with a NaN or an infinity set to 0, and whether it was a single record."""
+    x = np.array(records, dtype=float)
+    single = x.ndim == 0 if dim == 1 and x.ndim == 0 else x.ndim == 1 and x.shape == (dim,)
+    if dim == 1 and x.ndim == 1 and x.size != 1:
+        x = x.reshape(-1, 1)
+        single = False
+    x = x.reshape(1, dim) if single else x
+    if x.ndim != 2 or x.shape[1] != dim:
+        raise ValueError(f"records of shape {np.shape(records)} do not have {dim} columns")
+    bad = ~np.isfinite(x).all(axis=1)
+    if bad.any():
+        x[bad] = 0.0
+    return x, single
+
+
+def numbers(records: Any, users: int) -> Array:
+    """One number a user, shape (users,), NaN and infinity read as 0."""
+    y = np.array(records, dtype=float).reshape(-1)
+    if y.size != users:
+        raise ValueError(f"{y.size} numbers for {users} users")
+    y[~np.isfinite(y)] = 0.0
+    return y
+
+
+def clip_l2(x: Array, radius: float) -> tuple[Array, Array]:
+    """Rows of the finite array ``x`` scaled into the l2 ball, in place, and their norms afterwards. Huge entries do not overflow."""
+    with np.errstate(over="ignore"):
+        norms = np.sqrt(np.einsum("ij,ij->i", x, x))
+    big = ~np.isfinite(norms)
+    if big.any():
+        x[big] /= np.max(np.abs(x[big]), axis=1, keepdims=True)
+        unit = np.sqrt(np.einsum("ij,ij->i", x[big], x[big]))
+        x[big] *= (radius / unit)[:, None]
+        norms[big] = radius
+    out = norms > radius
+    if out.any():
+        x[out] *= (radius / norms[out])[:, None]
+        norms[out] = radius
+    return x, norms
+
+
+def clip_cube(x: Array, radius: float) -> Array:
+    """sign(v)*min(|v|, radius), coordinate by coordinate."""
+    return np.clip(x, -radius, radius)
+
+
+def block_rows(dim: int, numbers_in_block: int = 1 << 20) -> int:
+    """How many records of ``dim`` numbers to treat at a time."""
+    return max(1, numbers_in_block // max(1, dim))

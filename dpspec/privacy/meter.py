@@ -1,0 +1,370 @@
+"""The meter: the only door to noise.
+
+A :class:`Release` holds a calibrated schedule and a noise source. Every draw is checked against the plan before the source is
+touched; a draw that does not fit raises :class:`PrivacyError` and the object is dead from then on. ``close`` refuses a run that drew
+less than the plan, so the events of a finished run are the planned events.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+
+from dpspec.privacy.channels.protocol import Accumulator, Channel, block_rows
+from dpspec.privacy.mechanisms.protocol import Central
+from dpspec.privacy.noise import Array, Integers, NoiseSource, PublicRandomness, SecureNoise
+from dpspec.privacy.schedule import Leaf, Sampled, Tree, draws
+
+Mode: TypeAlias = Literal["release", "study"]
+
+
+class PrivacyError(Exception):
+    """A run tried to do what its plan does not allow. ``code`` is one of DP320 to DP326; nothing was released by the failing call."""
+
+    def __init__(self, code: str, message: str, help: str = "") -> None:
+        self.code, self.message, self.help = code, message, help
+        super().__init__(f"{code}: {message}" + (f" ({help})" if help else ""))
+
+
+class Plan(Protocol):
+    """What the meter needs of :class:`dpspec.privacy.calibrate.Calibrated`."""
+
+    @property
+    def tree(self) -> Tree: ...
+
+    @property
+    def levels(self) -> Mapping[str, float]: ...
+
+
+class _Entry:
+    """One planned draw and how often it has happened."""
+
+    __slots__ = ("batched", "done", "leaf", "level", "scale", "users")
+
+    def __init__(self, leaf: Leaf, level: float) -> None:
+        self.leaf = leaf
+        self.level = level
+        self.scale = leaf.draw.mechanism.scale(level)
+        self.done = 0
+        self.users = 0
+        self.batched = False
+
+
+class Release:
+    """Draws noise for one run of a calibrated schedule.
+
+    ``mode`` is ``release`` (private data: the source must be :class:`~dpspec.privacy.noise.SecureNoise`, every local record goes
+    through its client) or ``study`` (synthetic or public data: any source; local means are drawn from the exact law of the aggregate,
+    or report by report with ``per_user=True``). ``public``: randomness for public objects, reachable as :attr:`public`.
+    ``on_draw(name, done, total)`` is called after every draw; it sees no value.
+
+    Raises :class:`PrivacyError`: DP320 (a draw that is not in the plan, or through the wrong method), DP321 (one draw more than
+    planned, or without its batch), DP322 (another sensitivity), DP323 (a closed or failed object), DP324 (closed before every planned
+    draw was made), DP325 (a value with another shape or with a NaN or infinity), DP326 (a source that the mode does not allow).
+    """
+
+    __slots__ = ("__batches", "__entries", "__mode", "__noise", "__on_draw", "__order", "__per_user", "__public", "__state")
+
+    def __init__(
+        self,
+        calibrated: Plan,
+        noise: NoiseSource,
+        *,
+        mode: Mode,
+        public: PublicRandomness | None = None,
+        per_user: bool = False,
+        on_draw: Callable[[str, int, int], None] | None = None,
+    ) -> None:
+        if mode not in ("release", "study"):
+            raise PrivacyError("DP326", f"there is no mode {mode!r}", "use 'release' or 'study'")
+        if mode == "release" and type(noise) is not SecureNoise:
+            raise PrivacyError(
+                "DP326",
+                f"a release on private data needs SecureNoise, not {type(noise).__name__}: whoever knows a seed can subtract the noise",
+                "pass SecureNoise(), or use mode 'study' on synthetic or public data",
+            )
+        planned = draws(calibrated.tree)
+        if set(planned) != set(calibrated.levels):
+            odd = sorted(set(planned) ^ set(calibrated.levels))
+            raise PrivacyError(
+                "DP320", f"the calibration and the schedule disagree on the draws {', '.join(odd)}", "calibrate this schedule"
+            )
+        self.__entries = {name: _Entry(leaf, float(calibrated.levels[name])) for name, leaf in planned.items()}
+        self.__order: list[str] = []
+        self.__batches: dict[str, int] = {}
+        self.__noise = noise
+        self.__mode: Mode = mode
+        self.__public = public
+        self.__per_user = per_user or mode == "release"
+        self.__on_draw = on_draw
+        self.__state: Literal["open", "closed", "failed"] = "open"
+
+    # ------------------------------------------------------------------------------------------------------- what it is
+
+    @property
+    def mode(self) -> Mode:
+        return self.__mode
+
+    @property
+    def public(self) -> PublicRandomness:
+        """Seeded randomness for public objects."""
+        if self.__public is None:
+            raise self.__fail("DP326", "this run has no public randomness", "pass public=PublicRandomness(seed)")
+        return self.__public
+
+    def scale(self, name: str) -> float:
+        """The planned noise scale of a draw: a public number. Raises DP320 for an unknown name."""
+        return self.__entry(name).scale
+
+    def level(self, name: str) -> float:
+        """The planned level of a draw: a public number."""
+        return self.__entry(name).level
+
+    def remaining(self, name: str) -> int:
+        entry = self.__entry(name)
+        return entry.leaf.total - entry.done
+
+    def events(self) -> list[dict[str, object]]:
+        """The draws made so far, in order of first use; JSON-able."""
+        return [self.__event(name, self.__entries[name]) for name in self.__order]
+
+    @staticmethod
+    def __event(name: str, entry: _Entry) -> dict[str, object]:
+        mechanism = entry.leaf.draw.mechanism
+        return {
+            "name": name,
+            "mechanism": mechanism.kind,
+            "per": entry.leaf.draw.per,
+            "level": entry.level,
+            "scale": entry.scale,
+            "sensitivity": None if math.isnan(mechanism.sensitivity) else mechanism.sensitivity,
+            "size": mechanism.size,
+            "count": entry.done,
+            "planned": entry.leaf.total,
+            "users": entry.users if entry.leaf.draw.per == "user" else None,
+        }
+
+    def close(self) -> list[dict[str, object]]:
+        """Ends the run and returns its events. Raises DP324 when planned draws are missing: then the output must not be published as
+        the planned release (the record would state events that did not happen)."""
+        self.__alive()
+        missing = [
+            f"{name} ({entry.done} of {entry.leaf.total})" for name, entry in self.__entries.items() if entry.done != entry.leaf.total
+        ]
+        if missing:
+            raise self.__fail("DP324", f"the run ended before its planned draws were made: {', '.join(missing)}", "run the whole schedule")
+        self.__state = "closed"
+        return self.events()
+
+    # ----------------------------------------------------------------------------------------------- central mechanisms
+
+    def gaussian(self, name: str, value: Any, *, sensitivity: float) -> Any:
+        """``value`` with the planned Gaussian noise, in the shape it came in; a float for a scalar. Symmetric mechanisms take and give
+        a symmetric matrix."""
+        return self.__central("gaussian", name, value, sensitivity)
+
+    def laplace(self, name: str, value: Any, *, sensitivity: float) -> Any:
+        """``value`` with the planned Laplace noise."""
+        return self.__central("laplace", name, value, sensitivity)
+
+    def exponential(self, name: str, scores: Any, *, sensitivity: float) -> int:
+        """The index chosen by the exponential mechanism; high scores are good."""
+        return int(self.__central("exponential", name, scores, sensitivity))
+
+    def noisy_max(self, name: str, scores: Any, *, sensitivity: float) -> int:
+        """The index of the greatest noisy score."""
+        return int(self.__central("noisy_max", name, scores, sensitivity))
+
+    def permute_and_flip(self, name: str, scores: Any, *, sensitivity: float) -> int:
+        """The index chosen by permute-and-flip; high scores are good."""
+        return int(self.__central("permute_and_flip", name, scores, sensitivity))
+
+    def peel(self, name: str, value: Any, *, sensitivity: float) -> Any:
+        """The noisy largest entries of a vector, zeros elsewhere."""
+        return self.__central("peel", name, value, sensitivity)
+
+    def wishart(self, name: str, value: Any, *, sensitivity: float) -> Any:
+        """A positive semi-definite matrix plus Wishart noise."""
+        return self.__central("wishart", name, value, sensitivity)
+
+    def smooth(self, name: str, value: Any, *, smooth_sensitivity: float, sensitivity: float) -> float:
+        """A number with noise scaled to a smooth bound of its local sensitivity, computed from the records.
+
+        ``sensitivity`` here is the planned smoothing exponent t: the bound changes by at most a factor e^t between neighbours.
+        """
+        return float(self.__central("smooth", name, (value, smooth_sensitivity), sensitivity))
+
+    # ---------------------------------------------------------------------------------------------------- local channels
+
+    def mean(self, name: str, values: Any) -> Array:
+        """The server's estimate of the mean of ``values``, shape (users, dim), each sent by its user through the planned channel.
+
+        Channels of pairs take a tuple (x, y). Rows are clipped by the client; a row with a NaN counts as 0.
+        """
+        entry, channel = self.__channel(name)
+        try:
+            users = len(values[0]) if isinstance(values, tuple) else len(values)
+            if users == 0:
+                raise ValueError("no user answers")
+            out = self.__reports(channel, values, users, entry.level)
+        except Exception as problem:
+            raise self.__fail("DP325", f"draw {name!r}: {problem}", "hand over one row a user, as the channel is planned") from problem
+        return self.__done(name, entry, out, users)  # type: ignore[no-any-return]
+
+    def mean_blocks(self, name: str, blocks: Iterable[Any]) -> Array:
+        """Like :meth:`mean`, for records that arrive in blocks: arrays (users, dim) or tuples (x, y). One draw of the plan in all.
+
+        Accumulating channels keep a running sum of the clipped statistics; others send block by block. Reports are never all stored.
+        """
+        entry, channel = self.__channel(name)
+        users = 0
+        total: Array | None = None
+        out: Array
+        try:
+            accumulator = None if self.__per_user else _accumulator(channel)
+            for block in blocks:
+                if accumulator is not None:
+                    accumulator.add(*(block if isinstance(block, tuple) else (block,)))
+                    continue
+                n = len(block[0]) if isinstance(block, tuple) else len(block)
+                if n:
+                    part = n * self.__reports(channel, block, n, entry.level)
+                    total, users = part if total is None else total + part, users + n
+            if accumulator is not None and accumulator.count:
+                out, users = accumulator.finish(entry.level, self.__noise), accumulator.count
+            elif total is not None:
+                out = total / users
+            else:
+                raise ValueError("no user answers")
+        except Exception as problem:
+            raise self.__fail(
+                "DP325", f"draw {name!r}: {problem}", "hand over blocks of one row a user, as the channel is planned"
+            ) from problem
+        return self.__done(name, entry, out, users)  # type: ignore[no-any-return]
+
+    def __reports(self, channel: Channel, values: Any, users: int, level: float) -> Array:
+        """The aggregate of one set of users: its law in a study, report by report otherwise."""
+        if not self.__per_user:
+            return channel.sample_mean(values, level, self.__noise)
+        step, total = block_rows(channel.size), np.zeros(())
+        for start in range(0, users, step):
+            part = tuple(v[start : start + step] for v in values) if isinstance(values, tuple) else values[start : start + step]
+            weight = min(step, users - start)
+            total = total + weight * channel.aggregate(channel.encode(part, level, self.__noise), level)
+        mean: Array = total / users
+        return mean
+
+    # ---------------------------------------------------------------------------------------------------------- sampling
+
+    def batch(self, name: str) -> Integers:
+        """The sorted record numbers of the next random batch of a sampled draw, drawn by the planned sampler from the same source.
+
+        The amplified guarantee holds because the batch is secret and drawn by exactly this sampler. Every draw below one ``Sampled``
+        node uses the batch once; a draw without a fresh batch is refused (DP321).
+        """
+        entry = self.__entry(name)
+        sampling = entry.leaf.sampling
+        if sampling is None:
+            raise self.__fail("DP320", f"draw {name!r} is not below a sampler", "declare Sampled in the schedule")
+        below = [other for other in self.__entries.values() if other.leaf.sampling == sampling]
+        if any(other.batched or other.done >= other.leaf.total for other in below):
+            raise self.__fail(
+                "DP321", f"draw {name!r}: another batch was asked for before the last one was used, or after the last", "one batch a draw"
+            )
+        for other in below:
+            other.batched = True
+        return _subset(sampling, self.__noise)
+
+    # ---------------------------------------------------------------------------------------------------------- internals
+
+    def __fail(self, code: str, message: str, help: str) -> PrivacyError:
+        self.__state = "failed"
+        return PrivacyError(code, message, help)
+
+    def __alive(self) -> None:
+        if self.__state != "open":
+            raise PrivacyError(
+                "DP323", f"this release has {'ended' if self.__state == 'closed' else 'failed'}: it draws nothing more", "start another run"
+            )
+
+    def __entry(self, name: str) -> _Entry:
+        self.__alive()
+        entry = self.__entries.get(name)
+        if entry is None:
+            known = ", ".join(sorted(self.__entries)) or "none"
+            raise self.__fail("DP320", f"draw {name!r} is not in the plan, which has: {known}", "declare it in the schedule")
+        return entry
+
+    def __next(self, name: str) -> _Entry:
+        entry = self.__entry(name)
+        if entry.done >= entry.leaf.total:
+            raise self.__fail(
+                "DP321", f"draw {name!r} was planned {entry.leaf.total} times and is asked for once more", "declare its count"
+            )
+        if entry.leaf.sampling is not None and not entry.batched:
+            raise self.__fail("DP321", f"draw {name!r} is planned on a fresh random batch and none was drawn", "call batch() before it")
+        return entry
+
+    def __channel(self, name: str) -> tuple[_Entry, Channel]:
+        entry = self.__next(name)
+        mechanism = entry.leaf.draw.mechanism
+        if entry.leaf.draw.per != "user" or not isinstance(mechanism, Channel):
+            raise self.__fail(
+                "DP320", f"draw {name!r} is planned as {mechanism.kind} drawn per {entry.leaf.draw.per}, not as a channel of users", ""
+            )
+        return entry, mechanism
+
+    def __central(self, method: str, name: str, value: Any, sensitivity: float) -> Any:
+        entry = self.__next(name)
+        mechanism = entry.leaf.draw.mechanism
+        if entry.leaf.draw.per != "run" or not isinstance(mechanism, Central) or mechanism.method != method:
+            raise self.__fail("DP320", f"draw {name!r} is planned as {mechanism.kind} drawn per {entry.leaf.draw.per}, not by {method}", "")
+        if not abs(sensitivity - mechanism.sensitivity) <= 1e-12 * mechanism.sensitivity:
+            raise self.__fail(
+                "DP322",
+                f"draw {name!r} was calibrated for sensitivity {mechanism.sensitivity!r} and the run states {sensitivity!r}",
+                "compute both from the same formula",
+            )
+        try:
+            problem = mechanism.check(value)
+        except Exception as error:
+            problem = f"the value cannot be read ({type(error).__name__})"
+        if problem is not None:
+            raise self.__fail("DP325", f"draw {name!r}: {problem}", "enforce the domain of the records before the draw")
+        try:
+            out = mechanism.apply(value, entry.level, self.__noise)
+        except Exception as error:
+            raise self.__fail("DP325", f"draw {name!r}: {error}", "enforce the domain of the records before the draw") from error
+        if isinstance(out, np.ndarray) and out.ndim == 0:
+            out = float(out)
+        return self.__done(name, entry, out, 0)
+
+    def __done(self, name: str, entry: _Entry, out: Any, users: int) -> Any:
+        entry.done += 1
+        entry.users += users
+        entry.batched = False
+        if entry.done == 1:
+            self.__order.append(name)
+        if self.__on_draw is not None:
+            self.__on_draw(name, entry.done, entry.leaf.total)
+        return out
+
+
+def _accumulator(channel: Channel) -> Accumulator | None:
+    make = getattr(channel, "accumulate", None)
+    return None if make is None else make()
+
+
+def _subset(sampling: Sampled, noise: NoiseSource) -> Integers:
+    """Poisson: each of n records with probability ``rate`` (cut down to 64 bits, never up). Fixed: a uniform set of exactly rate*n
+    records, cut down to an integer."""
+    if sampling.method == "poisson":
+        rate = Fraction(math.floor(Fraction(sampling.rate) * 2**64), 2**64)
+        return np.flatnonzero(noise.bernoulli(rate, sampling.n)).astype(np.int64)
+    size = math.floor(sampling.rate * sampling.n * (1.0 + 1e-12))
+    chosen: Integers = np.sort(noise.permutation(sampling.n)[:size])
+    return chosen

@@ -1,0 +1,477 @@
+"""Sources of randomness: one for studies, one for releases, one for public objects.
+
+* :class:`StudyNoise` is seeded and fast: the same (seed, path) gives the same numbers whatever engine runs and however many workers.
+* :class:`SecureNoise` is for private data: bytes come from the operating system, it takes no seed, and noise that is added to a
+  private number goes through an integer-grid sampler (OpenDP), so no floating-point artefact of the noise reaches the output
+  (Mironov 2012 shows what plain floating-point Laplace noise gives away).
+* :class:`PublicRandomness` makes public objects (projections, hashes). Its seed is part of the record.
+
+The grid. ``add_gaussian`` and ``add_laplace`` of the secure source work on multiples of a power of two g, chosen from public numbers
+only: the sensitivity, the scale and how many numbers ``dim`` one release holds. Each coordinate of the private value is rounded to a
+multiple of g, which moves a value by at most g/2 and so the difference of two neighbours by at most g*sqrt(dim) (l2) or g*dim (l1).
+With that excess at most 2^-26 of the sensitivity, the noise is scaled up by 1 + 2^-24; the rest of the slack covers the rounding of
+norms and quotients in a clip. The sum is an integer until the last step, and its conversion to a float is post-processing.
+
+* Laplace: the integer noise has P(z) proportional to exp(-|z|*g/b), so the likelihood ratio of two neighbours is at most
+  exp(l1 distance/b): exactly the claim, no tail term.
+* Gaussian: the discrete Gaussian satisfies the same concentrated bound as the continuous one (Canonne, Kamath, Steinke 2020, Theorem
+  4). Its total-variation distance from a continuous Gaussian rounded to the grid (exactly mu-GDP, as post-processing) is at most
+  about dim*(g/scale)^2/40 <= 2^-57, because within a cell the linear term of the density cancels; that is the only thing to add to delta.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import secrets
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[np.float64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Integers: TypeAlias = npt.NDArray[np.int64]
+Size: TypeAlias = int | tuple[int, ...]
+
+_GRID_SHARE = 26  # the excess of rounding is at most 2^-26 of the sensitivity
+_INFLATE = 1.0 + 2.0**-24
+_LIMIT = 2.0**61
+
+
+class NoiseSource(Protocol):
+    """What mechanisms and channels draw from. ``add_*`` are the methods for noise that hides a private value."""
+
+    @property
+    def secure(self) -> bool: ...
+
+    def add_gaussian(self, values: Array, scale: float, *, sensitivity: float, dim: int) -> Array:
+        """``values`` plus independent N(0, scale^2) noise. One release holds ``dim`` numbers and has l2 sensitivity ``sensitivity``."""
+        ...
+
+    def add_laplace(self, values: Array, scale: float, *, sensitivity: float, dim: int) -> Array:
+        """``values`` plus independent Laplace(scale) noise. One release holds ``dim`` numbers, of l1 sensitivity ``sensitivity``."""
+        ...
+
+    def gaussian(self, scale: float, size: Size) -> Array: ...
+
+    def laplace(self, scale: float, size: Size) -> Array: ...
+
+    def discrete_gaussian(self, scale: float, size: Size) -> Integers:
+        """P(z) proportional to exp(-z^2/(2 scale^2)) on the integers."""
+        ...
+
+    def discrete_laplace(self, scale: float, size: Size) -> Integers:
+        """P(z) proportional to exp(-|z|/scale) on the integers."""
+        ...
+
+    def gumbel(self, scale: float, size: Size) -> Array: ...
+
+    def exponential(self, scale: float, size: Size) -> Array: ...
+
+    def uniform(self, size: Size) -> Array:
+        """On [0, 1)."""
+        ...
+
+    def bernoulli(self, p: float | Fraction | Array, size: Size) -> Bools:
+        """True with probability p. The secure source rounds p toward 1/2, in steps of 2^-64."""
+        ...
+
+    def bernoulli_exp(self, t: Array) -> Bools:
+        """True with probability exp(-t), t >= 0, one trial an entry; exact in the secure source."""
+        ...
+
+    def keep(self, epsilon: float, size: Size) -> Bools:
+        """True with probability e^epsilon/(1 + e^epsilon); the secure source never exceeds it."""
+        ...
+
+    def sign(self, size: Size) -> Array:
+        """+1 or -1, each with probability 1/2."""
+        ...
+
+    def integers(self, high: int, size: Size) -> Integers:
+        """Uniform on 0 .. high - 1."""
+        ...
+
+    def permutation(self, n: int) -> Integers: ...
+
+    def directions(self, count: int, dim: int) -> Array:
+        """``count`` independent uniform points of the unit sphere, shape (count, dim); u and -u are exactly equally likely."""
+        ...
+
+
+def keep_threshold(epsilon: float) -> int:
+    """t such that a uniform 64-bit integer lies below t with a probability p <= e^epsilon/(1 + e^epsilon), and p >= 1/2.
+
+    p = 1/2 + tanh(epsilon/2)/2. The hyperbolic tangent is taken down by 2^-48 of itself, more than its rounding, before it is cut to
+    64 bits, so p/(1 - p) <= e^epsilon always.
+    """
+    if not epsilon >= 0:
+        raise ValueError("epsilon must be at least 0")
+    excess = math.tanh(epsilon / 2.0) * (1.0 - 2.0**-48)
+    return 2**63 + math.floor(math.ldexp(excess, 63))
+
+
+def _count(size: Size) -> int:
+    return int(size) if isinstance(size, int | np.integer) else math.prod(size)
+
+
+def _check_scale(scale: float) -> None:
+    if not (math.isfinite(scale) and scale > 0):
+        raise ValueError(f"the noise scale must be positive and finite, not {scale!r}")
+
+
+def _key(part: int | str) -> int:
+    """A path element as an integer: numbers as they are, words by a stable hash."""
+    if isinstance(part, str):
+        return int.from_bytes(hashlib.blake2b(part.encode(), digest_size=8).digest(), "little")
+    if part < 0:
+        raise ValueError("path elements are not negative")
+    return int(part)
+
+
+class StudyNoise:
+    """Seeded noise for synthetic and public data: a Philox stream of ``SeedSequence(seed, spawn_key=path)``.
+
+    ``path`` names a cell of the study, say (point, trial, "release"); words are hashed. Never accepted by a release on private data.
+    """
+
+    __slots__ = ("_path", "_rng", "_seed")
+    secure = False
+
+    def __init__(self, seed: int, *path: int | str) -> None:
+        self._seed = int(seed)
+        self._path = path
+        sequence = np.random.SeedSequence(self._seed, spawn_key=tuple(_key(part) for part in path))
+        self._rng = np.random.Generator(np.random.Philox(sequence))
+
+    def child(self, *path: int | str) -> StudyNoise:
+        """A fresh stream below this one; independent of what has been drawn here."""
+        return StudyNoise(self._seed, *self._path, *path)
+
+    def add_gaussian(self, values: Array, scale: float, *, sensitivity: float, dim: int) -> Array:
+        return np.asarray(values, dtype=float) + self.gaussian(scale, np.shape(values))
+
+    def add_laplace(self, values: Array, scale: float, *, sensitivity: float, dim: int) -> Array:
+        return np.asarray(values, dtype=float) + self.laplace(scale, np.shape(values))
+
+    def gaussian(self, scale: float, size: Size) -> Array:
+        _check_scale(scale)
+        return self._rng.standard_normal(size) * scale
+
+    def laplace(self, scale: float, size: Size) -> Array:
+        _check_scale(scale)
+        return self._rng.laplace(0.0, scale, size)
+
+    def discrete_gaussian(self, scale: float, size: Size) -> Integers:
+        """Rejection from the discrete Laplace law (Canonne, Kamath, Steinke 2020, Algorithm 3), vectorised."""
+        _check_scale(scale)
+        t = math.floor(scale) + 1
+        need = _count(size)
+        found: list[Integers] = []
+        while need > 0:
+            y = self.discrete_laplace(float(t), 2 * need + 16)
+            kept = y[self.bernoulli_exp((np.abs(y) - scale**2 / t) ** 2 / (2.0 * scale**2))][:need]
+            found.append(kept)
+            need -= kept.size
+        return np.concatenate([*found, np.empty(0, dtype=np.int64)]).reshape(size)
+
+    def discrete_laplace(self, scale: float, size: Size) -> Integers:
+        """The difference of two independent geometric counts with ratio exp(-1/scale)."""
+        _check_scale(scale)
+        p = -math.expm1(-1.0 / scale)
+        out: Integers = self._rng.geometric(p, size) - self._rng.geometric(p, size)
+        return out
+
+    def gumbel(self, scale: float, size: Size) -> Array:
+        _check_scale(scale)
+        return self._rng.gumbel(0.0, scale, size)
+
+    def exponential(self, scale: float, size: Size) -> Array:
+        _check_scale(scale)
+        return self._rng.standard_exponential(size) * scale
+
+    def uniform(self, size: Size) -> Array:
+        return self._rng.random(size)
+
+    def bernoulli(self, p: float | Fraction | Array, size: Size) -> Bools:
+        chance = float(p) if isinstance(p, Fraction) else p
+        out: Bools = self._rng.random(size) < chance
+        return out
+
+    def bernoulli_exp(self, t: Array) -> Bools:
+        out: Bools = self._rng.random(np.shape(t)) < np.exp(-np.asarray(t, dtype=float))
+        return out
+
+    def keep(self, epsilon: float, size: Size) -> Bools:
+        return self.bernoulli(keep_threshold(epsilon) / 2.0**64, size)
+
+    def sign(self, size: Size) -> Array:
+        return self._rng.integers(0, 2, size).astype(float) * 2.0 - 1.0
+
+    def integers(self, high: int, size: Size) -> Integers:
+        return self._rng.integers(0, high, size)
+
+    def permutation(self, n: int) -> Integers:
+        return self._rng.permutation(n)
+
+    def directions(self, count: int, dim: int) -> Array:
+        """Normalised Gaussian vectors. The generator draws the sign of a normal apart from its size, so u and -u are equally likely."""
+        out = self._rng.standard_normal((count, dim))
+        return _normalise(out, lambda: self._rng.standard_normal(dim))
+
+
+def _normalise(rows: Array, again: Any) -> Array:
+    """Divides each row by its l2 norm in place; a row of norm zero (probability 0 on paper) is drawn again."""
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    for i in np.flatnonzero(norms < 1e-150):
+        while norms[i] < 1e-150:
+            rows[i] = again()
+            norms[i] = math.sqrt(float(rows[i] @ rows[i]))
+    rows /= norms[:, None]
+    return rows
+
+
+class SecureNoise:
+    """Cryptographic randomness of the operating system; no seed, no state, no repetition. See the module for the grid and its proof.
+
+    ``gaussian`` and ``laplace`` return grid noise, for use where no private value is added to it. ``gumbel``, ``exponential`` and
+    ``uniform`` are plain floats made from random bytes: they must not perturb private scores, and no mechanism here uses them for
+    that (selection goes through ``bernoulli_exp``, which is exact, or through discrete noise).
+    """
+
+    __slots__ = ()
+    secure = True
+
+    def add_gaussian(self, values: Array, scale: float, *, sensitivity: float, dim: int) -> Array:
+        return self._add(values, scale, sensitivity, math.sqrt(dim), self.discrete_gaussian)
+
+    def add_laplace(self, values: Array, scale: float, *, sensitivity: float, dim: int) -> Array:
+        return self._add(values, scale, sensitivity, float(dim), self.discrete_laplace)
+
+    def _add(self, values: Array, scale: float, sensitivity: float, spread: float, sampler: Any) -> Array:
+        _check_scale(scale)
+        _check_scale(sensitivity)
+        value = np.asarray(values, dtype=float)
+        if not np.isfinite(value).all():
+            raise ValueError("a private value is not finite; nothing is released")
+        exponent = grid_exponent(scale, sensitivity, spread)
+        steps = math.ldexp(scale * _INFLATE, -exponent)
+        if not (math.isfinite(steps) and steps < 2.0**57):
+            raise ValueError("the noise is too large for its grid: scale/sensitivity or the dimension is out of range")
+        noise: Integers = sampler(steps, value.shape)
+        with np.errstate(over="ignore"):
+            scaled = np.rint(np.ldexp(value, -exponent))
+        if value.size == 0 or float(np.max(np.abs(scaled))) < _LIMIT:
+            total = scaled.astype(np.int64) + noise
+            out: Array = np.ldexp(total.astype(float), exponent)
+            return out
+        if not np.isfinite(scaled).all():
+            raise ValueError("a private value is too large for the noise grid; clip it to its declared domain first")
+        exact = [int(a) + int(b) for a, b in zip(scaled.ravel().tolist(), noise.ravel().tolist(), strict=True)]
+        return np.array([math.ldexp(float(a), exponent) for a in exact]).reshape(value.shape)
+
+    def gaussian(self, scale: float, size: Size) -> Array:
+        return self.add_gaussian(np.zeros(size), scale, sensitivity=scale, dim=1)
+
+    def laplace(self, scale: float, size: Size) -> Array:
+        return self.add_laplace(np.zeros(size), scale, sensitivity=scale, dim=1)
+
+    def discrete_gaussian(self, scale: float, size: Size) -> Integers:
+        return _opendp("gaussian", scale, size)
+
+    def discrete_laplace(self, scale: float, size: Size) -> Integers:
+        return _opendp("laplace", scale, size)
+
+    def gumbel(self, scale: float, size: Size) -> Array:
+        _check_scale(scale)
+        return -np.log(-np.log(self._open_uniform(size))) * scale
+
+    def exponential(self, scale: float, size: Size) -> Array:
+        _check_scale(scale)
+        return -np.log(self._open_uniform(size)) * scale
+
+    def uniform(self, size: Size) -> Array:
+        out: Array = (_words(_count(size)) >> np.uint64(11)).astype(float) * 2.0**-53
+        return out.reshape(size)
+
+    def _open_uniform(self, size: Size) -> Array:
+        """On (0, 1), symmetric about 1/2."""
+        return self.uniform(size) + 2.0**-54
+
+    def bernoulli(self, p: float | Fraction | Array, size: Size) -> Bools:
+        words = _words(_count(size)).reshape(size)
+        if isinstance(p, np.ndarray):
+            if not ((p >= 0) & (p <= 1)).all():
+                raise ValueError("a probability lies outside [0, 1]")
+            # beyond 1/2 round down, below it up; 2^-53 steps are exact in a float
+            steps = np.where(p > 0.5, np.floor(np.ldexp(p, 53)), np.ceil(np.ldexp(p, 53))).astype(np.uint64)
+            out: Bools = (words >> np.uint64(11)) < steps
+            return out
+        chance = Fraction(p)
+        if not 0 <= chance <= 1:
+            raise ValueError("a probability lies outside [0, 1]")
+        return _below(words, math.floor(chance * 2**64) if chance > Fraction(1, 2) else math.ceil(chance * 2**64))
+
+    def bernoulli_exp(self, t: Array) -> Bools:
+        """Exact: a 53-bit uniform number decides unless it falls within the rounding of exp; then more bits and ball arithmetic do."""
+        t = np.asarray(t, dtype=float)
+        if not (t >= 0).all():
+            raise ValueError("the exponent must be at least 0")
+        low = (_words(t.size).reshape(t.shape) >> np.uint64(11)).astype(float) * 2.0**-53
+        p = np.exp(-t)
+        margin = p * 2.0**-48 + 2.0**-1074
+        out: Bools = low < p
+        doubt = (low <= p + margin) & (low + 2.0**-53 >= p - margin) & (t > 0)
+        out |= t == 0
+        for index in np.flatnonzero(doubt):
+            out.flat[index] = _decide_exp(float(t.flat[index]), int(math.ldexp(float(low.flat[index]), 53)))
+        return out
+
+    def keep(self, epsilon: float, size: Size) -> Bools:
+        return _below(_words(_count(size)).reshape(size), keep_threshold(epsilon))
+
+    def sign(self, size: Size) -> Array:
+        n = _count(size)
+        bits = np.unpackbits(np.frombuffer(os.urandom((n + 7) // 8), dtype=np.uint8))[:n]
+        return (bits.astype(float) * 2.0 - 1.0).reshape(size)
+
+    def integers(self, high: int, size: Size) -> Integers:
+        """By rejection, so exactly uniform."""
+        if not 1 <= high <= 2**62:
+            raise ValueError("the number of choices must be between 1 and 2^62")
+        n = _count(size)
+        limit = np.uint64((2**64 // high) * high - 1)
+        words = _words(n)
+        while (bad := words > limit).any():
+            words[bad] = _words(int(bad.sum()))
+        return (words % np.uint64(high)).astype(np.int64).reshape(size)
+
+    def permutation(self, n: int) -> Integers:
+        """Fisher and Yates with exactly uniform choices."""
+        order = list(range(n))
+        for i in range(n - 1, 0, -1):
+            j = secrets.randbelow(i + 1)
+            order[i], order[j] = order[j], order[i]
+        return np.array(order, dtype=np.int64)
+
+    def directions(self, count: int, dim: int) -> Array:
+        """Normalised normals (Box and Muller on random bytes), times a fair sign a row, so u and -u are exactly equally likely.
+
+        Plain floats are safe here: a direction is drawn without looking at any record and is published or reflected as a whole.
+        """
+        out = self._normals((count, dim))
+        return _normalise(out, lambda: self._normals((1, dim))[0]) * self.sign((count, 1))
+
+    def _normals(self, size: tuple[int, ...]) -> Array:
+        n = math.prod(size)
+        half = (n + 1) // 2
+        radius = np.sqrt(-2.0 * np.log(self._open_uniform(half)))
+        angle = 2.0 * math.pi * self.uniform(half)
+        return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:n].reshape(size)
+
+
+def grid_exponent(scale: float, sensitivity: float, spread: float) -> int:
+    """e such that the grid g = 2^e has g*spread <= 2^-26*min(scale, sensitivity). ``spread``: sqrt(dim) for l2, dim for l1."""
+    fine = min(scale, sensitivity) / max(spread, 1.0)
+    if fine < 2.0**-900:
+        raise ValueError("the sensitivity is too small to represent")
+    return math.frexp(fine)[1] - 1 - _GRID_SHARE
+
+
+def _words(n: int) -> npt.NDArray[np.uint64]:
+    return np.frombuffer(bytearray(os.urandom(8 * n)), dtype=np.uint64)
+
+
+def _below(words: npt.NDArray[np.uint64], threshold: int) -> Bools:
+    if threshold >= 2**64:
+        return np.ones(words.shape, dtype=bool)
+    out: Bools = words < np.uint64(threshold)
+    return out
+
+
+def _decide_exp(t: float, bits: int) -> bool:
+    """Whether U < exp(-t) for the uniform U whose first 53 binary digits are ``bits``; draws further digits until it is certain."""
+    from flint import arb, ctx
+
+    precision, known = 53, bits
+    while True:
+        known, precision = (known << 64) | secrets.randbits(64), precision + 64
+        before = ctx.prec
+        ctx.prec = precision + 64 + int(1.5 * t)
+        try:
+            p, low = arb.exp(-arb(t)), arb(known) / arb(2) ** precision
+            high = arb(known + 1) / arb(2) ** precision
+            if high < p:
+                return True
+            if low > p:
+                return False
+        finally:
+            ctx.prec = before
+
+
+_measurements: dict[tuple[str, float], Any] = {}
+
+
+def _opendp(kind: str, scale: float, size: Size) -> Integers:
+    """Discrete Gaussian or Laplace noise on 64-bit integers from OpenDP's exact samplers.
+
+    64-bit integers on a grid of ours are the fastest safe form found: about 8 microseconds a Gaussian sample and 5 a Laplace sample,
+    against 47 and 19 for the library's own float form, whose grid is 2^-1074.
+    """
+    _check_scale(scale)
+    n = _count(size)
+    if n == 0:
+        return np.empty(size, dtype=np.int64)
+    key = (kind, scale)
+    if key not in _measurements:
+        import opendp.prelude as dp
+
+        dp.enable_features("contrib")
+        domain = dp.vector_domain(dp.atom_domain(T="i64"))
+        if len(_measurements) > 64:
+            _measurements.clear()
+        if kind == "gaussian":
+            _measurements[key] = dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=scale)
+        else:
+            _measurements[key] = dp.m.make_laplace(domain, dp.l1_distance(T="f64"), scale=scale)
+    measurement = _measurements[key]
+    parts = [np.array(measurement([0] * m), dtype=np.int64) for m in _blocks(n, 100_000)]
+    return np.concatenate(parts).reshape(size)
+
+
+def _blocks(n: int, most: int) -> Sequence[int]:
+    return [min(most, n - start) for start in range(0, n, most)]
+
+
+class PublicRandomness:
+    """Seeded randomness for public objects (projection matrices, hash functions), apart from all noise. What it made is recorded.
+
+    Each object depends on (seed, name) alone, so a reader of the record can rebuild it.
+    """
+
+    __slots__ = ("_made", "seed")
+
+    def __init__(self, seed: int) -> None:
+        self.seed = int(seed)
+        self._made: list[dict[str, object]] = []
+
+    def generator(self, name: str, *path: int | str) -> np.random.Generator:
+        """A generator for the object ``name``; the request is recorded."""
+        self._made.append({"name": name, "path": list(path), "seed": self.seed})
+        sequence = np.random.SeedSequence(self.seed, spawn_key=(_key("public"), _key(name), *(_key(part) for part in path)))
+        return np.random.Generator(np.random.Philox(sequence))
+
+    def gaussian_matrix(self, name: str, rows: int, columns: int) -> Array:
+        """Independent standard normal entries."""
+        return self.generator(name).standard_normal((rows, columns))
+
+    def sign_matrix(self, name: str, rows: int, columns: int) -> Array:
+        """Independent fair signs."""
+        return self.generator(name).integers(0, 2, (rows, columns)).astype(float) * 2.0 - 1.0
+
+    def record(self) -> list[dict[str, object]]:
+        return [dict(entry) for entry in self._made]

@@ -1,0 +1,216 @@
+"""The laws of every sampler, the grid, and what each source refuses."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpspec.privacy import noise as noise_module
+from dpspec.privacy.noise import PublicRandomness, SecureNoise, StudyNoise, grid_exponent, keep_threshold
+
+N = 5000
+
+
+@pytest.fixture(params=["study", "secure"])
+def source(request):
+    return StudyNoise(11, 4, "test") if request.param == "study" else SecureNoise()
+
+
+def test_continuous_laws(source):
+    for sample, law in (
+        (source.gaussian(2.5, N), stats.norm(0, 2.5)),
+        (source.laplace(1.5, N), stats.laplace(0, 1.5)),
+        (source.gumbel(0.7, N), stats.gumbel_r(0, 0.7)),
+        (source.exponential(0.4, N), stats.expon(0, 0.4)),
+        (source.uniform(N), stats.uniform(0, 1)),
+        (source.add_gaussian(np.full(N, 7.0), 2.0, sensitivity=0.1, dim=1), stats.norm(7, 2)),
+        (source.add_laplace(np.full(N, -3.0), 2.0, sensitivity=5.0, dim=10), stats.laplace(-3, 2)),
+    ):
+        assert stats.kstest(sample, law.cdf).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 4.0])
+def test_discrete_laws(source, scale):
+    """Chi-square against the normalised weights."""
+    z = np.arange(-60, 61)
+    for sample, weights in (
+        (source.discrete_gaussian(scale, N), np.exp(-(z**2) / (2 * scale**2))),
+        (source.discrete_laplace(scale, N), np.exp(-np.abs(z) / scale)),
+    ):
+        expected = N * weights / weights.sum()
+        big = expected > 5
+        observed = np.array([np.sum(sample == value) for value in z])
+        statistic = np.sum((observed[big] - expected[big]) ** 2 / expected[big])
+        rest, rest_expected = N - observed[big].sum(), N - expected[big].sum()
+        if rest_expected > 1e-6:
+            statistic += (rest - rest_expected) ** 2 / rest_expected
+        assert stats.chi2.sf(statistic, max(1, big.sum())) > 1e-4
+
+
+def test_coins(source):
+    n = 40_000
+    for p in (0.0, 0.1, 0.5, Fraction(2, 3), 1.0):
+        mean = source.bernoulli(p, n).mean()
+        assert abs(mean - float(p)) <= 5 * math.sqrt(float(p) * (1 - float(p)) / n)
+    t = np.array([0.0, 0.01, 1.0, 30.0])
+    for value, mean in zip(t, source.bernoulli_exp(np.tile(t, (n, 1))).mean(axis=0), strict=True):
+        assert abs(mean - math.exp(-value)) <= 5 * math.sqrt(math.exp(-value) * -math.expm1(-value) / n) + 1e-9
+    assert abs(source.keep(1.0, n).mean() - math.e / (1 + math.e)) < 5 * 0.45 / math.sqrt(n)
+    assert abs(source.sign(n).mean()) < 5 / math.sqrt(n)
+    assert set(np.unique(source.sign(100))) == {-1.0, 1.0}
+    chances = np.tile([0.2, 0.7], (n, 1))
+    assert np.allclose(source.bernoulli(chances, chances.shape).mean(axis=0), [0.2, 0.7], atol=5 * 0.5 / math.sqrt(n))
+    counts = np.bincount(source.integers(7, n), minlength=7)
+    assert stats.chisquare(counts).pvalue > 1e-4
+    assert sorted(source.permutation(50)) == list(range(50))
+
+
+def test_permutations_are_uniform(source):
+    seen: dict[tuple[int, ...], int] = {}
+    for _ in range(6000):
+        key = tuple(source.permutation(3).tolist())
+        seen[key] = seen.get(key, 0) + 1
+    assert len(seen) == 6
+    assert stats.chisquare(list(seen.values())).pvalue > 1e-4
+
+
+def test_directions(source):
+    for dim in (1, 2, 5):
+        u = source.directions(N, dim)
+        assert u.shape == (N, dim)
+        assert np.allclose(np.linalg.norm(u, axis=1), 1)
+        if dim == 1:
+            assert abs(u.mean()) < 5 / math.sqrt(N)
+        else:  # (1 + <u, v>)/2 is Beta((dim - 1)/2, (dim - 1)/2)
+            v = np.ones(dim) / math.sqrt(dim)
+            assert stats.kstest((1 + u @ v) / 2, stats.beta((dim - 1) / 2, (dim - 1) / 2).cdf).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-17, 1e-9, 1e-3, 0.1, 1.0, 5.0, 20.0, 40.0, 800.0])
+def test_keep_never_exceeds_its_epsilon(epsilon):
+    """p/(1 - p) <= e^epsilon in ball arithmetic, and close to it."""
+    from flint import arb, ctx
+
+    before, ctx.prec = ctx.prec, 400
+    try:
+        t = keep_threshold(epsilon)
+        p = arb(t) / arb(2) ** 64
+        assert 2**63 <= t < 2**64
+        assert (p / (1 - p)).log() <= arb(epsilon) or t == 2**63
+        if 1e-3 <= epsilon <= 20:
+            assert float((p / (1 - p)).log()) > epsilon * (1 - 1e-5)
+    finally:
+        ctx.prec = before
+
+
+def test_bernoulli_rounds_toward_one_half(monkeypatch):
+    """With p = 1/3 the threshold must be ceil(2^64/3); with p = 2/3 it must be floor(2*2^64/3)."""
+    source = SecureNoise()
+    third = (2**64 + 2) // 3
+    for word, p, expected in (
+        (third - 1, Fraction(1, 3), True),
+        (third, Fraction(1, 3), False),
+        (2 * 2**64 // 3 - 1, Fraction(2, 3), True),
+        (2 * 2**64 // 3, Fraction(2, 3), False),
+        (2**64 - 1, Fraction(1), True),
+        (0, Fraction(0), False),
+    ):
+        monkeypatch.setattr(noise_module, "_words", lambda n, word=word: np.full(n, word, dtype=np.uint64))
+        assert source.bernoulli(p, 1)[0] == expected
+
+
+def test_bernoulli_exp_decides_close_calls_exactly(monkeypatch):
+    """The 53 leading bits equal those of exp(-t): the digits that follow decide, and the tail of tiny probabilities is reachable."""
+    from flint import arb, ctx
+
+    t = 0.7
+    before, ctx.prec = ctx.prec, 300
+    try:
+        exact = int((arb.exp(-arb(t)) * arb(2) ** 117).floor().unique_fmpz())
+    finally:
+        ctx.prec = before
+    lead, rest = exact >> 64, exact & (2**64 - 1)
+    monkeypatch.setattr(noise_module, "_words", lambda n: np.full(n, lead << 11, dtype=np.uint64))
+    for digits, expected in ((rest - 1, True), (rest + 1, False)):
+        monkeypatch.setattr(noise_module.secrets, "randbits", lambda k, digits=digits: digits)
+        assert SecureNoise().bernoulli_exp(np.array([t]))[0] == expected
+    # exp(-60) = 8.8e-27 < 2^-53: only a zero word followed by small digits says yes
+    monkeypatch.setattr(noise_module, "_words", lambda n: np.zeros(n, dtype=np.uint64))
+    limit = math.exp(-60) * 2**117
+    for digits, expected in ((int(limit * 0.999), True), (int(limit * 1.001), False)):
+        monkeypatch.setattr(noise_module.secrets, "randbits", lambda k, digits=digits: digits)
+        assert SecureNoise().bernoulli_exp(np.array([60.0]))[0] == expected
+
+
+def test_secure_values_lie_on_the_public_grid():
+    scale, sensitivity, dim = 3.3, 0.7, 25
+    e = grid_exponent(scale, sensitivity, math.sqrt(dim))
+    assert 2.0**e * math.sqrt(dim) <= 2.0**-26 * sensitivity
+    assert 2.0**e * math.sqrt(dim) > 2.0**-28 * sensitivity
+    out = SecureNoise().add_gaussian(np.random.default_rng(0).normal(size=25) * 1e3, scale, sensitivity=sensitivity, dim=dim)
+    assert np.array_equal(np.rint(out / 2.0**e) * 2.0**e, out)
+
+
+def test_the_sum_is_formed_before_it_is_rounded(monkeypatch):
+    """A value far above the grid: the integer sum must be exact, so noise of one step shows although it is below the value's ulp."""
+    monkeypatch.setattr(noise_module, "_opendp", lambda kind, scale, size: np.full(size, 1, dtype=np.int64))
+    e = grid_exponent(1.0, 1.0, 1.0)
+    value = 2.0 ** (e + 61.5)
+    out = SecureNoise().add_gaussian(np.array([value]), 1.0, sensitivity=1.0, dim=1)
+    assert out[0] == float(Fraction(value) / Fraction(2.0**e) + 1) * 2.0**e
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_secure_refuses_values_that_are_not_finite(bad):
+    with pytest.raises(ValueError, match="not finite"):
+        SecureNoise().add_laplace(np.array([bad]), 1.0, sensitivity=1.0, dim=1)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf])
+def test_scales_are_positive(source, scale):
+    for draw in (source.gaussian, source.laplace, source.discrete_gaussian, source.discrete_laplace, source.gumbel, source.exponential):
+        with pytest.raises(ValueError, match="scale"):
+            draw(scale, 3)
+
+
+def test_study_streams_depend_on_seed_and_path_alone():
+    a = StudyNoise(5, 1, 2, "release")
+    a.gaussian(1.0, 17)
+    b = StudyNoise(5, 1, 2, "release")
+    assert np.array_equal(b.gaussian(1.0, 17), StudyNoise(5, 1, 2, "release").gaussian(1.0, 17))
+    assert np.array_equal(a.child(3).uniform(4), b.child(3).uniform(4))
+    first = StudyNoise(5, 1, 2, "release").uniform(4)
+    for other in (
+        StudyNoise(5, 1, 2, "data"),
+        StudyNoise(5, 1, 3, "release"),
+        StudyNoise(6, 1, 2, "release"),
+        StudyNoise(5, 12, "release"),
+    ):
+        assert not np.array_equal(first, other.uniform(4))
+
+
+def test_a_known_stream():
+    """Pins the definition of the stream: numpy's Philox under SeedSequence(seed, spawn_key=path)."""
+    expected = np.random.Generator(np.random.Philox(np.random.SeedSequence(9, spawn_key=(4, 2)))).standard_normal(5) * 3.0
+    assert np.array_equal(StudyNoise(9, 4, 2).gaussian(3.0, 5), expected)
+
+
+def test_secure_takes_no_seed_and_does_not_repeat():
+    with pytest.raises(TypeError):
+        SecureNoise(7)  # type: ignore[call-arg]
+    assert not np.array_equal(SecureNoise().uniform(8), SecureNoise().uniform(8))
+
+
+def test_public_randomness_is_recorded_and_rebuilt():
+    public = PublicRandomness(3)
+    a = public.gaussian_matrix("projection", 4, 2)
+    signs = public.sign_matrix("hash", 3, 3)
+    assert set(np.unique(signs)) <= {-1.0, 1.0}
+    assert np.array_equal(a, PublicRandomness(3).gaussian_matrix("projection", 4, 2))
+    assert not np.array_equal(a, PublicRandomness(3).gaussian_matrix("other", 4, 2))
+    assert [entry["name"] for entry in public.record()] == ["projection", "hash"]
+    assert public.record()[0]["seed"] == 3
