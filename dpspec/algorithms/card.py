@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
-if True:  # the protocols below name these types; they are light
-    from dpspec.privacy.schedule import Tree
+from dpspec.privacy.schedule import Tree
 
 Role: TypeAlias = Literal["algorithm", "mechanism", "primitive", "reference", "cited"]
 
@@ -29,16 +28,20 @@ class Source:
 @dataclass(frozen=True, slots=True)
 class Need:
     """An assumption. Role ``privacy``: the guarantee fails without it, so it must be proved or enforced. Role ``utility``: the
-    bound needs it, so it may be declared. ``name`` is the word of the spec's ``assume`` block or of a domain (``x in ball(l2)``)."""
+    bound needs it, so it may be declared. ``name`` is the word of the spec's ``assume`` block, or ``x`` / ``y`` for a record domain.
+    ``enforced_by``: how the algorithm itself makes it hold for any data ("each client clips its gradient to the radius"); empty when
+    it has to come from the spec's domains or from a certificate."""
 
     name: str
     role: Literal["privacy", "utility"]
     statement: str
+    enforced_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Tunable:
-    """``formula`` gives the default from public quantities only; ``source`` says which theorem or argument it comes from."""
+    """``formula`` gives the default from public quantities only; ``A else B`` takes A where all of its names have values, else B.
+    ``source`` says which theorem or argument it comes from."""
 
     formula: str
     source: str
@@ -128,6 +131,7 @@ class Problem:
     neighbours: str
     task: Any
     facts: Mapping[str, float]
+    modifiers: frozenset[str] = frozenset()  # labels-only, attribute, online, public
     loss: Loss | None = None
     objective: Any = None  # vectorised loss/gradient/prox of the release, see dpspec.algorithms.objective
 

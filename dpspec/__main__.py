@@ -1,0 +1,5 @@
+"""``python -m dpspec``."""
+
+from dpspec.cli.main import main
+
+main()

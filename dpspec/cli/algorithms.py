@@ -1,0 +1,127 @@
+"""``dpspec algorithms``: the catalogue in the product."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Annotated, Any
+
+import typer
+
+from dpspec.algorithms.card import Card
+from dpspec.cli.common import (
+    UNUSABLE,
+    Format,
+    FormatOption,
+    NoColorOption,
+    QuietOption,
+    VerboseOption,
+    emit_json,
+    guarded,
+    note,
+    say,
+    stop,
+)
+
+
+def card_json(card: Card) -> dict[str, Any]:
+    """A card in the shape that scripts rely on."""
+    return {
+        "id": card.id,
+        "title": card.title,
+        "role": card.role,
+        "family": card.family,
+        "task": card.task,
+        "privacy": {"model": card.models[0] if len(card.models) == 1 else list(card.models), "guarantees": list(card.guarantees)},
+        "sources": [
+            {"document": s.document, "section": s.section, "algorithm": s.algorithm, "theorems": list(s.theorems)} for s in card.sources
+        ],
+        "summary": card.summary,
+        "assumptions": [{"name": a.name, "role": a.role, "statement": a.statement, "enforced_by": a.enforced_by} for a in card.needs],
+        "tunables": {name: {"formula": t.formula, "source": t.source} for name, t in card.tunables.items()},
+        "options": {name: list(words) for name, words in card.options.items()},
+        "bounds": [
+            {
+                "measure": b.measure,
+                "kind": b.kind,
+                "type": b.type,
+                "expression": b.expression,
+                "status": b.status,
+                "theorem": b.theorem,
+                "probability": b.probability,
+                "conditions": b.conditions,
+            }
+            for b in card.bounds
+        ],
+        "faults": [{"claim": f.claim, "truth": f.truth, "evidence": f.evidence, "severity": f.severity} for f in card.faults],
+        "spec": card.spec,
+    }
+
+
+@guarded
+def command(
+    id: Annotated[str | None, typer.Argument(help="an algorithm; none lists all", show_default=False)] = None,
+    faults: Annotated[bool, typer.Option("--faults", help="what the published versions get wrong")] = False,
+    format: FormatOption = Format.text,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    no_color: NoColorOption = False,
+) -> None:
+    """List the algorithms, or show one card whole.
+
+    Examples:
+
+      dpspec algorithms
+
+      dpspec algorithms ldp-iht --faults
+
+      dpspec algorithms --format json
+    """
+    from dpspec.algorithms.registry import UnknownAlgorithm, cards, get
+
+    if id is not None:
+        try:
+            found = [get(id).CARD]
+        except UnknownAlgorithm as error:
+            note(f"error: {error}")
+            note(f"help: {error.help}")
+            stop(UNUSABLE)
+    else:
+        found = sorted(cards(), key=lambda c: (c.family, c.role, c.id))
+    if format is Format.json:
+        emit_json([card_json(c) for c in found] if id is None else card_json(found[0]))
+    elif id is None and not faults:
+        for c in found:
+            say(f"{c.family:12} {c.role:10} {c.id:38} {'/'.join(c.models):12} {c.title}")
+    elif faults:
+        for c in found:
+            for f in c.faults:
+                say(f"{c.id} [{f.severity}]")
+                _paragraphs([f"printed: {f.claim}", f"true:    {f.truth}", f"test:    {f.evidence}"])
+    else:
+        _card(found[0])
+
+
+def _card(c: Card) -> None:
+    say(f"{c.id}: {c.title}   ({c.family}, {c.role})\n")
+    say(textwrap.fill(c.summary, 96))
+    say(f"\nserves      {c.task} under {', '.join(c.models)}; gives {', '.join(c.guarantees)}")
+    for s in c.sources:
+        say(f"source      {s.document}, {s.section}, {s.algorithm} {', '.join(s.theorems)}".rstrip(", "))
+    for a in c.needs:
+        how = f" [enforced: {a.enforced_by}]" if a.enforced_by else ""
+        say(f"needs       {a.name} ({a.role}): {a.statement}{how}")
+    for name, t in c.tunables.items():
+        say(f"tunable     {name} = {t.formula}   ({t.source})")
+    for name, words in c.options.items():
+        say(f"option      {name} = {' | '.join(words)}")
+    for b in c.bounds:
+        sign = "<=" if b.type == "upper" else ">="
+        say(f"bound       {b.measure} {sign} {b.expression}   {b.kind}, {b.status}, {b.theorem}")
+    say(f"faults      {len(c.faults)} in the published versions; `dpspec algorithms {c.id} --faults`")
+    if c.spec:
+        say(f"spec        {c.spec}")
+
+
+def _paragraphs(lines: list[str]) -> None:
+    for line in lines:
+        say(textwrap.fill(line, 96, initial_indent="    ", subsequent_indent="             "))

@@ -1,0 +1,113 @@
+"""What every command shares: exit codes, output, errors."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, ParamSpec, TypeVar
+
+import typer
+
+from dpspec.spec.diagnostics import SpecError
+
+CLEAN, FINDINGS, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Format(StrEnum):
+    text = "text"
+    json = "json"
+
+
+FormatOption = Annotated[Format, typer.Option("--format", help="text for a person, json for a script (one document on stdout)")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="print findings only")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="print more")]
+NoColorOption = Annotated[bool, typer.Option("--no-color", help="no colour (also the NO_COLOR variable)")]
+
+
+def say(text: str = "") -> None:
+    """A line for a person, on stdout."""
+    sys.stdout.write(text + "\n")
+
+
+def note(text: str) -> None:
+    """A line about the work itself, on stderr."""
+    sys.stderr.write(text + "\n")
+
+
+def emit_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=2, sort_keys=False, allow_nan=False, default=str) + "\n")
+
+
+def use_color(no_color: bool, stream: Any = None) -> bool:
+    out = stream or sys.stdout
+    return not no_color and "NO_COLOR" not in os.environ and out.isatty()
+
+
+def show_diagnostics(error: SpecError, *, color: bool, stream: Any = None) -> None:
+    from dpspec.lang.render import render
+
+    out = stream or sys.stderr
+    for d in error.diagnostics:
+        out.write(render(d, error.text, error.path, color=color) + "\n\n")
+
+
+def stop(code: int) -> NoReturn:
+    raise typer.Exit(code)
+
+
+def guarded(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn what can go wrong into a message and a stable exit code. A traceback is a bug, and says so."""
+
+    @functools.wraps(command)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        no_color = bool(kwargs.get("no_color", False))
+        as_json = kwargs.get("format") == Format.json
+        try:
+            return command(*args, **kwargs)
+        except SpecError as error:
+            if as_json:
+                emit_json({"path": error.path, "diagnostics": [d.to_json() for d in error.diagnostics]})
+            else:
+                show_diagnostics(error, color=use_color(no_color, sys.stderr))
+            stop(UNUSABLE if unusable(error) else FINDINGS)
+        except KeyboardInterrupt:
+            note("interrupted")
+            stop(INTERRUPTED)
+        except BrokenPipeError:
+            devnull = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(devnull, sys.stdout.fileno())
+            stop(CLEAN)
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            note(f"error: {where}{error.strerror or error}")
+            stop(UNUSABLE)
+
+    return wrapper
+
+
+def unusable(error: SpecError) -> bool:
+    """Exit 2 when the input does not parse or the data cannot be used; exit 1 when it parses and has findings."""
+    return any(d.severity == "error" and d.code[:3] in ("DP1", "DP5") for d in error.diagnostics)
+
+
+def spec_files(paths: list[Path]) -> list[Path]:
+    """The spec files named or found below the named folders, sorted, without doubles."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found += sorted(p for p in path.rglob("*") if is_spec(p) and p.is_file())
+        else:
+            found.append(path)
+    return list(dict.fromkeys(found))
+
+
+def is_spec(path: Path) -> bool:
+    return path.suffix == ".dps" or path.name.endswith((".dpspec.yaml", ".dpspec.yml"))

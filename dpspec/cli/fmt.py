@@ -1,0 +1,85 @@
+"""``dpspec fmt``: the one canonical layout."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpspec.cli.common import (
+    FINDINGS,
+    UNUSABLE,
+    Format,
+    FormatOption,
+    NoColorOption,
+    QuietOption,
+    VerboseOption,
+    emit_json,
+    guarded,
+    note,
+    say,
+    show_diagnostics,
+    spec_files,
+    stop,
+    use_color,
+)
+from dpspec.spec.diagnostics import SpecError
+
+
+@guarded
+def command(
+    paths: Annotated[list[Path], typer.Argument(help="spec files or folders", show_default=False)],
+    check: Annotated[bool, typer.Option("--check", help="change nothing; exit 1 when a file is not in the canonical layout")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="change nothing; print what would change")] = False,
+    format: FormatOption = Format.text,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    no_color: NoColorOption = False,
+) -> None:
+    """Rewrite specs in the canonical layout; comments stay. A file that does not parse is left alone.
+
+    Examples:
+
+      dpspec fmt specs/
+
+      dpspec fmt --check specs/
+    """
+    from dpspec.lang.format import format_text
+    from dpspec.lang.source import read_text
+
+    files = spec_files(paths)
+    if not files:
+        note(f"error: no spec (*.dps, *.dpspec.yaml) found under {', '.join(map(str, paths))}")
+        stop(UNUSABLE)
+    changed: list[str] = []
+    broken: list[str] = []
+    for file in files:
+        try:
+            text = read_text(file)
+            new = format_text(text, str(file))
+        except SpecError as error:
+            show_diagnostics(error, color=use_color(no_color))
+            broken.append(str(file))
+            continue
+        if new == text:
+            continue
+        changed.append(str(file))
+        if diff:
+            say("".join(difflib.unified_diff(text.splitlines(True), new.splitlines(True), str(file), str(file))))
+        elif not check:
+            temporary = file.with_name(file.name + ".partial")
+            temporary.write_text(new, encoding="utf-8")
+            temporary.replace(file)
+    if format is Format.json:
+        emit_json({"changed": changed, "unusable": broken, "files": len(files)})
+    elif not quiet:
+        word = "would change" if check or diff else "changed"
+        for name in changed:
+            say(f"{word}: {name}")
+        say(f"{len(files)} specs, {len(changed)} {word}")
+    if broken:
+        stop(UNUSABLE)
+    if changed and (check or diff):
+        stop(FINDINGS)

@@ -1,0 +1,59 @@
+"""The ``dpspec`` command: one thin file a command, each imported when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+COMMANDS = {
+    "init": "write a commented starter spec",
+    "check": "parse, certify the assumptions, see that a plan exists",
+    "plan": "the plan: what will be released, with which noise, under which guarantee",
+    "diff": "what became weaker or stronger between two specs or plans",
+    "run": "release mode: execute the plan on private data",
+    "study": "study mode: measured error against the bounds",
+    "audit": "a deployment, record or channel against its stated guarantee",
+    "algorithms": "the catalogue: cards, bounds, faults of the published versions",
+    "explain": "the long form of a diagnostic",
+    "fmt": "print specs in the one canonical layout",
+    "convert": "turn YAML into the DSL and back",
+    "schema": "the JSON Schema of the YAML surface",
+}
+
+
+def build(only: str | None = None) -> Any:
+    """The typer application; with ``only`` just that command, so that a call imports no other."""
+    import typer
+
+    from dpspec import __version__
+
+    app = typer.Typer(
+        name="dpspec",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help="Spec files, plans, studies and audits for differentially private analyses.\n\n"
+        "Exit codes: 0 clean; 1 findings (an error, a missed target, a violated guarantee); 2 unusable input; 130 interrupted.",
+    )
+
+    @app.callback(invoke_without_command=True)
+    def root(version: bool = typer.Option(False, "--version", help="print the version")) -> None:
+        if version:
+            sys.stdout.write(f"dpspec {__version__}\n")
+            raise typer.Exit(0)
+
+    for name, help_text in COMMANDS.items():
+        if only is not None and name != only:
+            continue
+        module = importlib.import_module(f"dpspec.cli.{name}")
+        app.command(name, short_help=help_text)(module.command)
+    return app
+
+
+def main() -> None:
+    words = [w for w in sys.argv[1:] if not w.startswith("-")]
+    only = words[0] if words and words[0] in COMMANDS and sys.argv[1] == words[0] else None
+    build(only)(prog_name="dpspec")

@@ -1,0 +1,65 @@
+"""``dpspec run``: release mode on private data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpspec.cli.common import (
+    FINDINGS,
+    Format,
+    FormatOption,
+    NoColorOption,
+    QuietOption,
+    VerboseOption,
+    emit_json,
+    guarded,
+    note,
+    say,
+    stop,
+    use_color,
+)
+from dpspec.cli.progress import progress_bar
+
+
+@guarded
+def command(
+    spec: Annotated[Path, typer.Argument(help="a spec file", show_default=False)],
+    data: Annotated[Path | None, typer.Option("--data", help="the records, instead of the spec's own source", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="folder for record.json and the released arrays", show_default=False)] = None,
+    format: FormatOption = Format.text,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    no_color: NoColorOption = False,
+) -> None:
+    """Execute a plan on private data: cryptographic randomness, no seed, no error printed.
+
+    Every call is a release of its own and spends the stated budget again.
+
+    Examples:
+
+      dpspec run analysis.dps --data records.csv --out released/
+    """
+    from dpspec.compiler.plan import make_plan
+    from dpspec.executor.run import run
+    from dpspec.lang.source import parse_file
+
+    plan = make_plan(parse_file(spec))
+    if any(d.severity == "error" for d in plan.diagnostics):
+        for d in plan.diagnostics:
+            if d.severity == "error":
+                note(f"{d.code}: {d.message}")
+        note("help: a plan with an error is not run; mend the spec, or drop the target that it cannot meet")
+        stop(FINDINGS)
+    with progress_bar("drawing", quiet=quiet) as update:
+        record = run(plan, data_file=data, out=out, progress=update)
+    if format is Format.json:
+        emit_json(record.to_json())
+    elif not quiet:
+        from dpspec.report.terminal import record_text
+
+        say(record_text(record.to_json(), color=use_color(no_color)))
+        if out is not None:
+            say(f"\nwritten to {out}/record.json")

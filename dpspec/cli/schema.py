@@ -1,0 +1,35 @@
+"""``dpspec schema``: the JSON Schema (draft-07) of the YAML surface."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpspec.cli.common import Format, FormatOption, NoColorOption, QuietOption, VerboseOption, emit_json, guarded
+
+
+@guarded
+def command(
+    out: Annotated[Path | None, typer.Option("--out", help="write it here instead of stdout", show_default=False)] = None,
+    format: FormatOption = Format.json,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    no_color: NoColorOption = False,
+) -> None:
+    """Print the JSON Schema of *.dpspec.yaml, for editors and validators.
+
+    Examples:
+
+      dpspec schema --out dpspec.schema.json
+    """
+    import json
+
+    from dpspec.spec.schema import json_schema
+
+    schema = json_schema()
+    if out is None:
+        emit_json(schema)
+    else:
+        out.write_text(json.dumps(schema, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,115 @@
+"""``dpspec study``: measured error against the bounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpspec.cli.common import (
+    FINDINGS,
+    INTERRUPTED,
+    UNUSABLE,
+    Format,
+    FormatOption,
+    NoColorOption,
+    QuietOption,
+    VerboseOption,
+    emit_json,
+    guarded,
+    note,
+    say,
+    stop,
+    use_color,
+)
+from dpspec.cli.progress import progress_bar
+
+
+@guarded
+def command(
+    spec: Annotated[Path, typer.Argument(help="a spec file with a simulate block, or public data", show_default=False)],
+    trials: Annotated[
+        int | None, typer.Option("--trials", min=1, help="runs at each point (default: the spec's, or 20)", show_default=False)
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="seed of data and noise (default: the spec's, or 0)", show_default=False)
+    ] = None,
+    vary: Annotated[
+        list[str] | None, typer.Option("--vary", help="NAME=VALUE,VALUE,...: a sweep; repeat for a grid", show_default=False)
+    ] = None,
+    compare: Annotated[str | None, typer.Option("--compare", help="ID,ID,...: these algorithms side by side", show_default=False)] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="few trials and the ends of each sweep: a look, not a result")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="folder for study.json; finished points are kept and resumed", show_default=False)
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="processes (default: all cores); results do not depend on it", show_default=False)
+    ] = None,
+    engine: Annotated[str, typer.Option("--engine", help="local or dask")] = "local",
+    format: FormatOption = Format.text,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    no_color: NoColorOption = False,
+) -> None:
+    """Measure the error of a plan on simulated or public data, and compare it with the bounds.
+
+    Examples:
+
+      dpspec study analysis.dps --trials 50 --seed 7
+
+      dpspec study analysis.dps --vary n=1e4,1e5,1e6 --vary epsilon=0.5,1,2 --out out/
+    """
+    from dpspec.executor.study import Interrupted, study
+    from dpspec.lang.source import parse_file
+
+    if engine not in ("local", "dask"):
+        note(f"error: there is no engine {engine!r}")
+        note("help: --engine local, or --engine dask")
+        stop(UNUSABLE)
+    parsed = parse_file(spec)
+    interrupted = False
+    with progress_bar("study", quiet=quiet) as update:
+        try:
+            result = study(
+                parsed,
+                trials=trials,
+                seed=seed,
+                vary=parse_vary(vary or []),
+                compare=tuple(compare.split(",")) if compare else (),
+                quick=quick,
+                out=out,
+                workers=workers,
+                engine=engine,
+                progress=update,
+            )
+        except Interrupted as partial:
+            result, interrupted = partial.result, True
+    body = result.to_json()
+    if out is not None:
+        result.write(out)
+    if format is Format.json:
+        emit_json(body)
+    elif not quiet:
+        from dpspec.report.terminal import study_text
+
+        say(study_text(body, color=use_color(no_color)))
+    if interrupted:
+        kept = f"; they are kept in {out} and the same command resumes there" if out is not None else ""
+        note(f"interrupted after {len(body['points'])} points{kept}")
+        stop(INTERRUPTED)
+    if any(p["bound"] is not None and p["bound"]["holds"] is False for p in body["points"]):
+        stop(FINDINGS)
+
+
+def parse_vary(words: list[str]) -> dict[str, tuple[str, ...]]:
+    """``n=1e4,1e5`` and the like. Values are expressions of the language; commas inside brackets do not split."""
+    found: dict[str, tuple[str, ...]] = {}
+    for word in words:
+        name, equals, values = word.partition("=")
+        if not equals or not name.strip() or not values.strip():
+            note(f"error: --vary {word!r} is not NAME=VALUE,VALUE,...")
+            note("help: for example --vary n=1e4,1e5,1e6")
+            stop(UNUSABLE)
+        found[name.strip()] = tuple(v.strip() for v in values.split(","))
+    return found

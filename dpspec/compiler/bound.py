@@ -1,0 +1,234 @@
+"""Pass 5, bound: the chosen algorithm's bounds with their numbers, and what they say about the target.
+
+Only an explicit upper bound (every constant known) with status ``proved`` can accept or miss a target. A bound in expectation
+answers a target with a probability through Markov's inequality, and says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from dpspec.algorithms.card import Bound
+from dpspec.compiler.draft import BoundValue, Draft, ReleaseDraft, Target
+from dpspec.compiler.resolve import number
+from dpspec.lang.source import parse_expr
+from dpspec.spec.expr import NotANumber, Num, Unbound, evaluate
+
+Recompile = Callable[[Draft, str, float], Draft]
+
+#: Names that two documents use for one thing.
+MEASURES = {
+    "l2-error": "l2-error",
+    "l2 error": "l2-error",
+    "l2": "l2-error",
+}
+
+
+def bound(draft: Draft, recompile: Recompile | None = None) -> Draft:
+    if draft.failed:
+        return draft
+    for release in draft.releases:
+        if release.module is None or release.calibrated is None:
+            continue
+        values = tuple(_values(release))
+        draft = draft.with_release(replace(release, bounds=values))
+        current = next(r for r in draft.releases if r.index == release.index)
+        if release.release.expect is not None:
+            draft = _target(draft, current, recompile)
+        if hasattr(release.module, "warnings") and not draft.predict_only:
+            for text in release.module.warnings(release.problem, release.tunables, release.calibrated):
+                draft = draft.report(
+                    "DP412",
+                    f"release {release.release.name!r}: {text}",
+                    path=(*release.path, "by") if draft.span(*release.path, "by") else release.path,
+                    help="raise n or epsilon, or try the spec with `dpspec study` first",
+                    severity="warning",
+                )
+    return draft
+
+
+def normal(measure: str) -> str:
+    return MEASURES.get(measure, measure.replace(" ", "-"))
+
+
+def environment(release: ReleaseDraft) -> dict[str, Any]:
+    """Names a bound's expression may use: facts, numeric tunables, and each draw's noise scale as ``<draw>_scale``."""
+    from dpspec.privacy.schedule import draws
+
+    assert release.problem is not None
+    assert release.tunables is not None
+    assert release.tree is not None
+    env: dict[str, Any] = dict(release.problem.facts)
+    env.update({k: float(v) for k, v in release.tunables.items() if isinstance(v, (int, float))})
+    found = draws(release.tree)
+    for name, leaf in found.items():
+        scale = leaf.draw.mechanism.scale(release.calibrated.levels[name])
+        env[f"{name}_scale".replace("-", "_")] = scale
+        if len(found) == 1:
+            env["scale"] = scale
+    return env
+
+
+def _values(release: ReleaseDraft) -> Iterator[BoundValue]:
+    env = environment(release)
+    explicit = getattr(release.module, "explicit_bounds", None)
+    evaluated = tuple(explicit(release.problem, release.tunables, release.calibrated)) if explicit is not None else ()
+    numbers = {(normal(b.measure), b.theorem): b for b in evaluated}
+    for b in release.module.CARD.bounds:
+        holds_if = tuple(s.evidence for s in release.assumptions if s.role == "utility" and s.status == "declared")
+        yield BoundValue(
+            measure=normal(b.measure),
+            kind=b.kind,
+            type=b.type,
+            expression=b.expression,
+            value=_value(b, env, numbers),
+            probability=numbers[key].probability if (key := (normal(b.measure), b.theorem)) in numbers else _probability(b, env),
+            status=b.status,
+            theorem=b.theorem,
+            conditions=b.conditions,
+            holds_if=holds_if,
+        )
+
+
+def _value(b: Bound, env: dict[str, Any], numbers: dict[tuple[str, str], Any]) -> float | None:
+    if b.kind == "order":
+        return None
+    key = (normal(b.measure), b.theorem)
+    if key in numbers:
+        return float(numbers[key].value) if math.isfinite(numbers[key].value) else None
+    try:
+        return float(evaluate(parse_expr(b.expression), env))
+    except (Unbound, NotANumber):
+        return None
+
+
+def _probability(b: Bound, env: dict[str, Any]) -> float | None:
+    if not b.probability:
+        return None
+    try:
+        return float(evaluate(parse_expr(b.probability), env))
+    except (Unbound, NotANumber):
+        return None
+
+
+def at_target(values: tuple[BoundValue, ...], measure: str, probability: float | None) -> float | None:
+    """The least proved explicit upper bound for a measure, at the asked probability (Markov for bounds in expectation)."""
+    best: float | None = None
+    for b in values:
+        if b.measure != normal(measure) or b.kind != "explicit" or b.type != "upper" or b.status != "proved" or b.value is None:
+            continue
+        value = b.value
+        if probability is not None and b.probability is None:
+            value = value / (1 - probability) if probability < 1 else math.inf
+        elif probability is not None and b.probability is not None and b.probability < probability:
+            continue
+        best = value if best is None else min(best, value)
+    return best
+
+
+def _target(draft: Draft, release: ReleaseDraft, recompile: Recompile | None) -> Draft:
+    expect = release.release.expect
+    assert expect is not None
+    path = (*release.path, "expect")
+    draft, limit = number(draft, expect.at_most, draft.facts, (*path, "at_most"), what="the target")
+    probability: float | None = None
+    if expect.probability is not None:
+        draft, p = number(draft, expect.probability, draft.facts, (*path, "probability"), what="the probability")
+        if p is not None and not 0 < p < 1:
+            return draft.report("DP411", f"the probability is {float(p):g}; it lies strictly between 0 and 1", path=path)
+        probability = None if p is None else float(p)
+    if limit is None:
+        return draft
+    measures = {b.measure for b in release.bounds}
+    if normal(expect.measure) not in measures:
+        draft = draft.report(
+            "DP413",
+            f"{release.module.CARD.id} has no bound for {expect.measure}; its card bounds {', '.join(sorted(measures)) or 'nothing'}",
+            path=(*path, "measure"),
+            help="choose one of these measures, or measure this one with `dpspec study`",
+            severity="warning",
+        )
+        return draft.with_release(replace(release, target=Target(expect.measure, float(limit), probability, None)))
+    value = at_target(release.bounds, expect.measure, probability)
+    if value is None:
+        draft = draft.report(
+            "DP403",
+            f"no proved explicit bound of {release.module.CARD.id} decides {expect.measure} <= {float(limit):g}",
+            path=path,
+            help="order bounds have unknown constants; `dpspec study` measures the error on a simulated law",
+            severity="info",
+        )
+        return draft.with_release(replace(release, target=Target(expect.measure, float(limit), probability, None)))
+    met = value <= float(limit)
+    least_n = least_epsilon = None
+    if recompile is not None and not draft.predict_only:
+        least_n = _least(draft, release, "n", float(limit), probability, recompile)
+        least_epsilon = _least(draft, release, "epsilon", float(limit), probability, recompile)
+    target = Target(normal(expect.measure), float(limit), probability, met, None if least_n is None else math.ceil(least_n), least_epsilon)
+    draft = draft.with_release(replace(release, target=target))
+    if not met:
+        more = [f"n = {target.least_n:,}" if target.least_n else "", f"epsilon = {least_epsilon:.3g}" if least_epsilon else ""]
+        draft = draft.report(
+            "DP402",
+            f"{expect.measure} <= {float(limit):g} is not met: the bound is {value:.4g}",
+            path=path,
+            help="the bound meets it at " + " or ".join(m for m in more if m)
+            if any(more)
+            else "no n or epsilon in range meets it by this bound",
+        )
+    return draft
+
+
+def _least(
+    draft: Draft, release: ReleaseDraft, variable: str, limit: float, probability: float | None, recompile: Recompile
+) -> float | None:
+    """The least value of n or epsilon at which the bound meets the target, everything else fixed: bisection in the logarithm.
+
+    Each probe compiles the analysis anew at that value. The bound is taken to be monotone in n and epsilon; the two ends are checked.
+    """
+    measure = release.release.expect.measure if release.release.expect else ""
+
+    def meets(v: float) -> bool:
+        again = recompile(draft, variable, v)
+        got = next((r for r in again.releases if r.index == release.index), None)
+        if got is None or again.failed or not got.bounds:
+            return False
+        value = at_target(got.bounds, measure, probability)
+        return value is not None and value <= limit
+
+    current = draft.facts.get(variable)
+    if current is None:
+        return None
+    low, high = (2.0, 1e12) if variable == "n" else (1e-4, 1e3)
+    if not meets(high):
+        return None
+    if meets(low):
+        return low
+    while high / low > (1.0005 if variable == "epsilon" else 1 + 0.5 / high if high < 2000 else 1.0005):
+        middle = math.sqrt(low * high)
+        if variable == "n":
+            middle = float(round(middle))
+            if middle in (low, high):
+                break
+        low, high = (low, middle) if meets(middle) else (middle, high)
+    return high
+
+
+def substituted(draft: Draft, variable: str, value: float) -> Draft:
+    """The same analysis with n or epsilon replaced, ready for the passes."""
+    from fractions import Fraction
+
+    a = draft.analysis
+    exact = Num(Fraction(round(value))) if variable == "n" else Num(Fraction(value))
+    if variable == "n":
+        a = a.model_copy(update={"data": a.data.model_copy(update={"n": exact})})
+    else:
+        a = a.model_copy(update={"privacy": a.privacy.model_copy(update={"epsilon": exact})})
+    releases = []
+    for release, state in zip(a.releases, draft.releases, strict=True):
+        chosen = state.module.CARD.id if state.module is not None else release.by.algorithm
+        releases.append(release.model_copy(update={"by": release.by.model_copy(update={"algorithm": chosen})}))
+    return Draft(parsed=replace(draft.parsed, analysis=a.model_copy(update={"releases": tuple(releases)})), predict_only=True)

@@ -1,0 +1,71 @@
+"""Pass 4, calibrate: the noise of all releases together, from the event tree, so that the whole analysis spends the budget.
+
+Releases on the same records compose: their trees stand in one Sequence, weighted by ``share``, and are calibrated jointly. Releases
+on disjoint ``part``s are calibrated each to the whole budget (parallel composition: the parts are fixed before a record is read).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dpspec.compiler.draft import Draft, ReleaseDraft
+from dpspec.privacy.schedule import Disjoint, Draw, Repeat, Sampled, Sequence, Tree
+from dpspec.spec.expr import evaluate
+
+
+def calibrate(draft: Draft) -> Draft:
+    from dpspec.privacy.calibrate import CalibrationError
+    from dpspec.privacy.calibrate import calibrate as solve
+
+    ready = [r for r in draft.releases if r.tree is not None]
+    if draft.failed or not ready or len(ready) != len(draft.releases):
+        return draft
+    try:
+        if all(r.release.part is not None for r in ready):
+            solved = [solve(r.tree, draft.budget) for r in ready]
+            for r, c in zip(ready, solved, strict=True):
+                draft = _take(draft, r, c)
+            return replace(draft, calibrated=max(solved, key=lambda c: _strength(c.guarantee)))
+        if len(ready) == 1:
+            whole = solve(ready[0].tree, draft.budget)
+            return replace(_take(draft, ready[0], whole), calibrated=whole)
+        parts = tuple(qualify(r.tree, r.release.name, _share(draft, r)) for r in ready if r.tree is not None)
+        whole = solve(Sequence(parts), draft.budget)
+    except CalibrationError as error:
+        return draft.report(error.code, str(error), path=("privacy",), help=error.help)
+    for r in ready:
+        assert r.tree is not None
+        prefix = f"{r.release.name}."
+        levels = {name.removeprefix(prefix): level for name, level in whole.levels.items() if name.startswith(prefix)}
+        draft = _take(draft, r, replace(whole, tree=r.tree, levels=levels))
+    return replace(draft, calibrated=whole)
+
+
+def qualify(tree: Tree, prefix: str, share: float) -> Tree:
+    """The same tree with draw names under a release's name and weights scaled by its share."""
+    match tree:
+        case Draw():
+            return replace(tree, name=f"{prefix}.{tree.name}", weight=tree.weight * share)
+        case Sequence(parts=parts):
+            return Sequence(tuple(qualify(p, prefix, share) for p in parts))
+        case Repeat() | Disjoint() | Sampled():
+            return replace(tree, body=qualify(tree.body, prefix, share))
+
+
+def _share(draft: Draft, release: ReleaseDraft) -> float:
+    e = release.release.share
+    return 1.0 if e is None else float(evaluate(e, draft.facts))
+
+
+def _take(draft: Draft, release: ReleaseDraft, calibrated: Any) -> Draft:
+    current = next(r for r in draft.releases if r.index == release.index)
+    published: tuple[Any, ...] = ()
+    if hasattr(current.module, "published"):
+        got = current.module.published(current.problem, current.tunables, draft.budget)
+        published = () if got is None else tuple(got) if isinstance(got, (list, tuple)) else (got,)
+    return draft.with_release(replace(current, calibrated=calibrated, published=published))
+
+
+def _strength(guarantee: Any) -> float:
+    return float(guarantee.epsilon or guarantee.rho or guarantee.mu or 0.0)

@@ -1,0 +1,131 @@
+"""Pass 2, certify: what can be proved of each loss over the domains, and which claims of the spec are false.
+
+The pass builds each release's :class:`~dpspec.algorithms.card.Problem`: the public facts and certified constants that an algorithm
+may read. A constant that rests on a domain which nothing enforces keeps the status ``declared``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from dpspec.algorithms.card import Loss, Problem
+from dpspec.compiler.draft import Draft, ReleaseDraft
+from dpspec.compiler.resolve import domain_of, part_rows, set_bounds
+from dpspec.spec.diagnostics import Diagnostic
+from dpspec.spec.model import Minimise, Set
+
+#: Assumption words that a loss certificate can prove or refute.
+LOSS_CLAIMS = ("lipschitz", "smooth", "convex", "strongly-convex")
+
+
+def certify(draft: Draft) -> Draft:
+    for release in draft.releases:
+        if isinstance(release.release.task, Minimise) and not release.release.task.pairwise:
+            draft, release = _certify_loss(draft, release)
+        draft = draft.with_release(replace(release, problem=_problem(draft, release)))
+        over: Set | None = getattr(release.release.task, "over", None)
+        if over is not None:
+            draft, bounds = set_bounds(draft, over, draft.facts, (*release.path, "task", "over"))
+            current = next(r for r in draft.releases if r.index == release.index)
+            assert current.problem is not None
+            facts = dict(current.problem.facts)
+            facts.update({f"w_{norm}": float(value) for norm, value in bounds.items()})
+            if "l2" in bounds:
+                facts["w_radius"] = float(bounds["l2"])
+            draft = draft.with_release(replace(current, problem=replace(current.problem, facts=facts)))
+    return draft
+
+
+def enforced(draft: Draft, variable: str) -> bool:
+    domain = domain_of(draft.analysis.data.domains, variable)
+    return domain is not None and domain.by is not None
+
+
+def _certify_loss(draft: Draft, release: ReleaseDraft) -> tuple[Draft, ReleaseDraft]:
+    from dpspec.symbolic.certify import Claim
+    from dpspec.symbolic.certify import certify as prove
+    from dpspec.symbolic.domains import record_domain
+
+    task = release.release.task
+    assert isinstance(task, Minimise)
+    a = draft.analysis
+    x_set, y_set = domain_of(a.data.domains, "x"), domain_of(a.data.domains, "y")
+    claims: list[Claim] = []
+    for i, assumption in enumerate(a.assume):
+        if assumption.name in LOSS_CLAIMS and assumption.of in (None, "gradient", "loss"):
+            claims.append(Claim(index=i, name=assumption.name, args=assumption.args))
+    d = int(draft.facts["d"]) if "d" in draft.facts else None
+    certificate = prove(
+        task.loss,
+        over=task.over,
+        x=record_domain(x_set.set if x_set else None, draft.facts, d),
+        y=record_domain(y_set.set if y_set else None, draft.facts, 1),
+        names=draft.facts,
+        claims=claims,
+    )
+    for finding in certificate.findings:
+        path: tuple[str | int, ...] = ("assume", finding.claim) if finding.claim is not None else (*release.path, "task")
+        span = finding.span or draft.span(*path)
+        entry = Diagnostic(finding.code, finding.severity, finding.message, finding.help, span)
+        if entry not in draft.diagnostics:
+            draft = replace(draft, diagnostics=(*draft.diagnostics, entry))
+    return draft, replace(release, certificate=certificate)
+
+
+def _problem(draft: Draft, release: ReleaseDraft) -> Problem:
+    a = draft.analysis
+    facts: dict[str, float] = {name: float(value) for name, value in draft.facts.items()}
+    if release.release.part is not None and "n" in facts:
+        start, stop = part_rows(draft, release.index)
+        facts["n"] = float(stop - start)
+    modifiers = {
+        word
+        for word, on in (
+            ("labels-only", a.privacy.labels_only),
+            ("attribute", a.privacy.attribute),
+            ("online", a.privacy.online),
+            ("public", a.privacy.public is not None),
+        )
+        if on
+    }
+    loss = None
+    if release.certificate is not None:
+        loss = _loss(release.certificate)
+        facts.update(lam=loss.l2, l1_weight=loss.l1, strongly_convex=loss.strongly_convex)
+        if math.isfinite(loss.lipschitz):
+            facts["L"] = loss.lipschitz
+        if math.isfinite(loss.smooth):
+            facts["B"] = loss.smooth
+    if "epsilon" not in facts and draft.budget is not None:
+        facts["epsilon"] = _nominal_epsilon(facts)
+    return Problem(
+        model=a.privacy.model,
+        neighbours=a.data.neighbours,
+        task=release.release.task,
+        facts=facts,
+        modifiers=frozenset(modifiers),
+        loss=loss,
+    )
+
+
+def _loss(certificate: Any) -> Loss:
+    return Loss(
+        name=certificate.name,
+        lipschitz=float(certificate.lipschitz),
+        smooth=float(certificate.smooth),
+        strongly_convex=float(certificate.strongly_convex),
+        convex=certificate.convex is True,
+        l2=float(certificate.l2),
+        l1=float(certificate.l1),
+        evidence="; ".join(certificate.evidence),
+    )
+
+
+def _nominal_epsilon(facts: dict[str, float]) -> float:
+    """For rho and mu budgets: the epsilon at delta 1e-6, used only by tunables and bounds, never by calibration."""
+    from dpspec.privacy.gaussian import epsilon_of
+
+    mu = facts.get("mu") or math.sqrt(2 * facts["rho"])
+    return float(epsilon_of(mu, 1e-6))

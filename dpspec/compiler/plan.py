@@ -1,0 +1,260 @@
+"""The plan: what will be released and what it costs, as a reviewed artefact.
+
+``plan`` runs the passes, then has the guarantee recomputed by a second accountant. The JSON is canonical: sorted keys, and a hash
+over meaning alone (the path, the layout of the text, diagnostics and the last bits of floating-point numbers do not enter).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dpspec.compiler.draft import Draft, ReleaseDraft
+from dpspec.compiler.passes import compile_draft
+from dpspec.lang.source import Parsed
+from dpspec.privacy.schedule import Sampled, leaves
+from dpspec.spec.diagnostics import Diagnostic, SpecError
+from dpspec.spec.model import Analysis
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedGuarantee:
+    """The guarantee of the whole analysis, by the accountant that calibrated it and by another one."""
+
+    model: str
+    kind: str
+    epsilon: float | None
+    delta: float | None
+    rho: float | None
+    mu: float | None
+    neighbours: str
+    unit: str
+    accountant: str
+    checked_by: str
+    checked_epsilon: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "kind": self.kind,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "rho": self.rho,
+            "mu": self.mu,
+            "neighbours": self.neighbours,
+            "unit": self.unit,
+            "accountant": self.accountant,
+            "checked_by": self.checked_by,
+            "checked_epsilon": self.checked_epsilon,
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A compiled analysis. ``draft`` holds the objects that the executor needs; everything a reader needs is in :meth:`to_json`."""
+
+    draft: Draft
+    guarantee: CheckedGuarantee
+    risk: tuple[str, ...] = field(default=())
+
+    @property
+    def analysis(self) -> Analysis:
+        return self.draft.analysis
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        return self.draft.diagnostics
+
+    @property
+    def releases(self) -> tuple[ReleaseDraft, ...]:
+        return self.draft.releases
+
+    @property
+    def sha256(self) -> str:
+        return digest(self._body())
+
+    def _body(self) -> dict[str, Any]:
+        return {
+            "analysis": meaning(self.analysis),
+            "guarantee": self.guarantee.to_json(),
+            "releases": [release_json(r) for r in self.releases],
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        from dpspec import __version__
+
+        body = self._body()
+        return {
+            "format_version": FORMAT_VERSION,
+            "dpspec": __version__,
+            "spec": {"path": self.draft.parsed.path, "sha256": spec_sha256(self.analysis)},
+            "sha256": digest(body),
+            "analysis": self.analysis.name,
+            "guarantee": body["guarantee"],
+            "risk": list(self.risk),
+            "releases": body["releases"],
+            "diagnostics": [d.to_json() for d in self.diagnostics],
+        }
+
+
+def meaning(analysis: Analysis) -> str:
+    """Canonical text of an analysis: what it says, without its layout."""
+    from dpspec.lang.printer import to_dps
+
+    return to_dps(analysis)
+
+
+def spec_sha256(analysis: Analysis) -> str:
+    return hashlib.sha256(meaning(analysis).encode()).hexdigest()
+
+
+def digest(body: Any) -> str:
+    """SHA-256 of canonical JSON with floats at nine significant digits, so that math libraries' last bits do not change it."""
+    return hashlib.sha256(json.dumps(_rounded(body), sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    if isinstance(value, Mapping):
+        return {str(k): _rounded(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(v) for v in value]
+    return value
+
+
+def finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def release_json(r: ReleaseDraft) -> dict[str, Any]:
+    card = r.module.CARD if r.module is not None else None
+    return {
+        "name": r.release.name,
+        "task": task_text(r),
+        "algorithm": None if card is None else card.id,
+        "candidates": [c.to_json() for c in r.candidates],
+        "tunables": {name: s.to_json() for name, s in r.settings.items()},
+        "noise": noise_json(r),
+        "published": None if not r.published else published_json(r),
+        "assumptions": [s.to_json() for s in r.assumptions],
+        "bounds": [b.to_json() for b in r.bounds],
+        "target": None if r.target is None else r.target.to_json(),
+        "cost": {k: finite(v) for k, v in r.cost.items()},
+    }
+
+
+def published_json(r: ReleaseDraft) -> dict[str, Any]:
+    """The first printed formula in the fields of the shape, every one under ``all``."""
+    rows = [
+        {
+            "source": p.source,
+            "draw": p.draw,
+            "noise_formula": p.formula,
+            "scale": finite(p.scale),
+            "epsilon_if_used": finite(p.epsilon),
+            "remark": p.remark,
+        }
+        for p in r.published
+    ]
+    return {**rows[0], "all": rows}
+
+
+def task_text(r: ReleaseDraft) -> str:
+    from dpspec.lang.printer import task_text as text
+
+    return text(r.release.task)
+
+
+def noise_json(r: ReleaseDraft) -> list[dict[str, Any]]:
+    if r.tree is None or r.calibrated is None:
+        return []
+    rows = []
+    for leaf in leaves(r.tree):
+        draw, level = leaf.draw, r.calibrated.levels[leaf.draw.name]
+        sampling: Any = None
+        if isinstance(leaf.sampling, Sampled):
+            sampling = {"method": leaf.sampling.method, "rate": leaf.sampling.rate}
+        rows.append(
+            {
+                "name": draw.name,
+                "mechanism": draw.mechanism.kind,
+                "sensitivity": finite(draw.mechanism.sensitivity),
+                "norm": draw.mechanism.norm,
+                "scale": float(draw.mechanism.scale(level)),
+                "level": float(level),
+                "count": leaf.total,
+                "size": draw.mechanism.size,
+                "sampling": sampling,
+                "per": draw.per,
+                "reference": draw.mechanism.reference,
+            }
+        )
+    return rows
+
+
+def make_plan(parsed: Parsed, *, check: bool = True) -> Plan:
+    """Compile a parsed spec to a plan.
+
+    Raises :class:`~dpspec.spec.diagnostics.SpecError` with every finding when the spec has an error other than a missed target, and
+    ``AccountingMismatch`` when the second accountant disagrees with the first (an internal error, never a warning).
+    """
+    draft = compile_draft(parsed)
+    blocking = [d for d in draft.diagnostics if d.severity == "error" and d.code != "DP402"]
+    if blocking or draft.calibrated is None:
+        raise SpecError(draft.diagnostics, path=parsed.path, text=parsed.text)
+    return Plan(draft=draft, guarantee=_guarantee(draft, check), risk=_risk(draft))
+
+
+def _guarantee(draft: Draft, check: bool) -> CheckedGuarantee:
+    g = draft.calibrated.guarantee
+    checked_by, checked_epsilon = "", None
+    if check:
+        from dpspec.privacy.second import recheck
+
+        checks = [recheck(c) for c in _separate(draft)]
+        worst = max(checks, key=lambda c: c.epsilon)
+        checked_by, checked_epsilon = worst.accountant, worst.epsilon
+    a = draft.analysis
+    return CheckedGuarantee(
+        model=a.privacy.model,
+        kind=g.kind,
+        epsilon=finite(g.epsilon),
+        delta=finite(g.delta),
+        rho=finite(g.rho),
+        mu=finite(g.mu),
+        neighbours=a.data.neighbours,
+        unit=a.data.unit,
+        accountant=draft.calibrated.accountant,
+        checked_by=checked_by,
+        checked_epsilon=checked_epsilon,
+    )
+
+
+def _separate(draft: Draft) -> list[Any]:
+    """What to recheck: the whole analysis at once, or each release where disjoint parts each have the whole budget."""
+    if all(r.release.part is not None for r in draft.releases):
+        return [r.calibrated for r in draft.releases]
+    return [draft.calibrated]
+
+
+def _risk(draft: Draft) -> tuple[str, ...]:
+    from dpspec.privacy.risk import sentences
+
+    return tuple(sentences(draft.calibrated.guarantee))
+
+
+def write(plan: Plan, file: Path) -> None:
+    """The lock file, written whole or not at all."""
+    temporary = file.with_suffix(file.suffix + ".partial")
+    temporary.write_text(json.dumps(plan.to_json(), indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    temporary.replace(file)

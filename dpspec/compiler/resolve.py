@@ -1,0 +1,261 @@
+"""Pass 1, resolve: every public number of the spec gets its value, once, exactly where it can be exact."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+from dpspec.compiler.draft import Draft, Number, Path, ReleaseDraft
+from dpspec.spec.expr import Expr, NotANumber, Unbound, evaluate
+from dpspec.spec.model import Ball, Box, Domain, Finite, Set, Simplex
+
+#: Assumption words whose arguments become facts that tunables and bounds may use: word -> names of its arguments.
+FACTS_OF_ASSUMPTIONS: Mapping[str, tuple[str, ...]] = {
+    "sparse": ("k",),
+    "sub-gaussian": ("sigma",),
+    "sub-exponential": ("zeta",),
+    "eigenvalues": ("eig_min", "eig_max"),
+    "noise-bounded": ("noise_bound",),
+    "moment": ("moment_order", "moment_bound"),
+    "pl": ("pl",),
+}
+
+
+def resolve(draft: Draft) -> Draft:
+    """Evaluate n, d, constants, budget and declared constants; report what has no usable value (DP408, DP411)."""
+    a = draft.analysis
+    facts: dict[str, Number] = {}
+
+    for name, e in (("n", a.data.n), ("d", a.data.d)):
+        if e is None:
+            continue
+        draft, value = number(draft, e, facts, ("data", name), what=name)
+        if value is None:
+            continue
+        if value != int(value) or value < 1:
+            draft = draft.report("DP411", f"{name} is {float(value):g}, not a whole number of at least 1", path=("data", name))
+            continue
+        facts[name] = Fraction(int(value))
+    for name, e in a.data.constants:
+        draft, value = number(draft, e, facts, ("data", "constants", name), what=name)
+        if value is not None:
+            facts[name] = value
+    for name, path in (("n", ("data", "n")), ("d", ("data", "d"))):
+        declared = a.data.n if name == "n" else a.data.d
+        if declared is None:
+            what = "records" if name == "n" else "features after encoding, the intercept included"
+            draft = draft.report(
+                "DP408",
+                f"the number of {what}, {name}, is not stated",
+                path=("data",) if not draft.failed else path,
+                help=f"state it in the data section: {name} = ...; it is public and is never read off private records",
+            )
+    if a.privacy.public is not None and a.privacy.public.m is not None:
+        draft, value = number(draft, a.privacy.public.m, facts, ("privacy", "public", "m"), what="m")
+        if value is not None:
+            facts["m"] = value
+
+    draft, budget = _budget(draft, facts)
+    draft = _domains(draft, facts)
+    draft = _declared(draft, facts)
+    releases = tuple(ReleaseDraft(release=r, index=i) for i, r in enumerate(a.releases))
+    draft = _parts(draft, facts)
+    return replace(draft, facts=facts, budget=budget, releases=releases)
+
+
+def number(draft: Draft, e: Expr, facts: Mapping[str, Number], path: Path, *, what: str) -> tuple[Draft, Number | None]:
+    """The value of an expression, or a diagnostic at its place."""
+    try:
+        return draft, evaluate(e, facts)
+    except Unbound as error:
+        missing = error.name
+        return draft.report(
+            "DP411",
+            f"{what} uses {missing}, which has no public value here",
+            path=path,
+            help=f"declare it in the data section ({missing} = ...) or write a number",
+        ), None
+    except NotANumber as error:
+        return draft.report("DP411", f"{what} has no finite value: {error.reason}", path=path, help="write a finite number"), None
+
+
+def _budget(draft: Draft, facts: dict[str, Number]) -> tuple[Draft, object]:
+    from dpspec.privacy.calibrate import Budget
+
+    p = draft.analysis.privacy
+    values: dict[str, Number] = {}
+    for name in ("epsilon", "delta", "rho", "mu"):
+        e = getattr(p, name)
+        if e is None:
+            continue
+        draft, value = number(draft, e, facts, ("privacy", name), what=name)
+        if value is None:
+            continue
+        if value < 0 or (value == 0 and name != "delta"):
+            draft = draft.report("DP411", f"{name} is {float(value):g}; a budget is positive", path=("privacy", name), help=f"{name} = 1")
+            continue
+        if name == "delta" and value >= 1:
+            draft = draft.report(
+                "DP411",
+                f"delta is {float(value):g}; at 1 or more it allows everything",
+                path=("privacy", name),
+                help="delta well below 1/n, for example 1/n^1.1",
+            )
+            continue
+        values[name] = value
+    facts.update(values)
+    if "delta" in values and "n" in facts and p.model == "central" and values["delta"] * facts["n"] > 1:
+        draft = draft.report(
+            "DP305",
+            f"delta = {float(values['delta']):.3g} is above 1/n = {1 / float(facts['n']):.3g}: it would allow publishing a random record whole",
+            path=("privacy", "delta"),
+            help="delta well below 1/n, for example 1/n^1.1",
+            severity="warning",
+        )
+    if not ({"epsilon", "rho", "mu"} & values.keys()):
+        return draft, None
+    return draft, Budget(**values)
+
+
+def _domains(draft: Draft, facts: dict[str, Number]) -> Draft:
+    """Norm bounds of records that the executor enforces, as facts: x_l2, x_linf, x_l1, y_abs, and the size of finite label sets."""
+    for i, domain in enumerate(draft.analysis.data.domains):
+        draft, bounds = set_bounds(draft, domain.set, facts, ("data", "domains", i))
+        if domain.by is None:
+            continue
+        if domain.by.how == "shrink" and domain.by.tau is not None:
+            draft, tau = number(draft, domain.by.tau, facts, ("data", "domains", i), what="tau")
+            if tau is not None:
+                bounds = {**bounds, "linf": min(bounds.get("linf", math.inf), tau)}
+                if "d" in facts:
+                    bounds["l2"] = min(bounds.get("l2", math.inf), math.sqrt(float(facts["d"])) * float(tau))
+        if not bounds:
+            continue
+        if domain.variable == "y":
+            facts["y_abs"] = bounds["linf"]
+        elif domain.variable == "x":
+            facts.update({f"x_{norm}": value for norm, value in bounds.items()})
+    return draft
+
+
+def set_bounds(draft: Draft, s: Set, facts: Mapping[str, Number], path: Path) -> tuple[Draft, dict[str, Number]]:
+    """Upper bounds of the l1, l2 and linf norms over a set (absent when unbounded); d from the facts."""
+    d = float(facts["d"]) if "d" in facts else None
+    match s:
+        case Ball(norm=norm, radius=e):
+            draft, r = number(draft, e, facts, path, what="the radius")
+            if r is None:
+                return draft, {}
+            if r <= 0:
+                return draft.report("DP411", f"the radius is {float(r):g}; it must be positive", path=path, help="ball(l2, 1)"), {}
+            bounds: dict[str, Number] = {norm: r}
+            if norm in ("l1", "l2"):
+                bounds["linf"] = r
+            if norm == "l1":
+                bounds["l2"] = r
+            if d is not None:
+                if norm == "linf":
+                    bounds["l2"] = _up(float(r) * math.sqrt(d))
+                    bounds["l1"] = _up(float(r) * d)
+                if norm == "l2":
+                    bounds["l1"] = _up(float(r) * math.sqrt(d))
+            return draft, bounds
+        case Simplex():
+            return draft, {"l1": Fraction(1), "l2": Fraction(1), "linf": Fraction(1)}
+        case Box(low=low, high=high):
+            draft, lo = number(draft, low, facts, path, what="the lower end")
+            draft, hi = number(draft, high, facts, path, what="the upper end")
+            if lo is None or hi is None:
+                return draft, {}
+            if lo > hi:
+                return draft.report("DP411", f"the interval [{float(lo):g}, {float(hi):g}] is empty", path=path), {}
+            m = max(abs(lo), abs(hi))
+            bounds = {"linf": m}
+            if d is not None:
+                bounds["l2"] = _up(float(m) * math.sqrt(d))
+                bounds["l1"] = _up(float(m) * d)
+            return draft, bounds
+        case Finite(values=values):
+            m = Fraction(0)
+            for e in values:
+                draft, v = number(draft, e, facts, path, what="a value of the set")
+                if v is not None:
+                    m = max(m, abs(v))  # type: ignore[assignment]
+            return draft, {"linf": m}
+        case _:
+            return draft, {}
+
+
+def _up(value: float) -> float:
+    return math.nextafter(value, math.inf)
+
+
+def _declared(draft: Draft, facts: dict[str, Number]) -> Draft:
+    for i, assumption in enumerate(draft.analysis.assume):
+        names = FACTS_OF_ASSUMPTIONS.get(assumption.name, ())
+        values = list(assumption.args) + [e for _, e in assumption.options]
+        for name, e in zip(names, values, strict=False):
+            draft, value = number(draft, e, facts, ("assume", i), what=f"the constant of {assumption.name}")
+            if value is None:
+                continue
+            if value <= 0:
+                draft = draft.report(
+                    "DP411", f"the constant of {assumption.name} is {float(value):g}; it must be positive", path=("assume", i)
+                )
+                continue
+            key = f"{name}_{assumption.of}" if assumption.of in ("x", "y") else name
+            facts[key] = value
+            facts.setdefault(name, value)
+    return draft
+
+
+def _parts(draft: Draft, facts: Mapping[str, Number]) -> Draft:
+    releases = draft.analysis.releases
+    with_part = [r for r in releases if r.part is not None]
+    if with_part and len(with_part) != len(releases):
+        first = next(i for i, r in enumerate(releases) if r.part is None)
+        return draft.report(
+            "DP414",
+            f"release {releases[first].name!r} uses all records while others use a part",
+            path=("releases", first),
+            help="give every release a part, or none",
+        )
+    total: Number = Fraction(0)
+    for i, r in enumerate(releases):
+        for what, e in (("part", r.part), ("share", r.share)):
+            if e is None:
+                continue
+            draft, value = number(draft, e, facts, ("releases", i, what), what=what)
+            if value is None:
+                continue
+            if value <= 0 or (what == "part" and value > 1):
+                draft = draft.report("DP411", f"{what} is {float(value):g}", path=("releases", i, what), help=f"a {what} is positive")
+                continue
+            if what == "part":
+                total = total + value
+    if total > 1:
+        draft = draft.report(
+            "DP414",
+            f"the parts sum to {float(total):g}, so they cannot be disjoint",
+            path=("releases", len(releases) - 1, "part"),
+            help="parts are disjoint fractions of the records and sum to at most 1",
+        )
+    return draft
+
+
+def domain_of(domains: tuple[Domain, ...], variable: str) -> Domain | None:
+    return next((d for d in domains if d.variable == variable), None)
+
+
+def part_rows(draft: Draft, index: int) -> tuple[int, int]:
+    """First row and end of a release's part of n records: consecutive rows, in the order of the releases."""
+    n = float(draft.facts["n"])
+    start: Number = Fraction(0)
+    for other in draft.analysis.releases[:index]:
+        if other.part is not None:
+            start = start + evaluate(other.part, draft.facts)
+    part = draft.analysis.releases[index].part
+    stop = start + (Fraction(1) if part is None else evaluate(part, draft.facts))
+    return int(float(start) * n), int(float(stop) * n)

@@ -1,0 +1,203 @@
+"""Pass 3, select: every algorithm is asked; the best one that can serve is taken, and each refused one says which requirement fails.
+
+``by auto`` ranks the eligible algorithms by predicted error, each calibrated to the whole budget on its own. A named algorithm is
+taken as it is, or refused with the reason.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dpspec.algorithms.card import Card, Need, Problem, Tunables
+from dpspec.compiler.certify import LOSS_CLAIMS, enforced
+from dpspec.compiler.draft import AssumptionStatus, Candidate, Draft, Path, ReleaseDraft, Setting
+from dpspec.compiler.resolve import domain_of
+from dpspec.compiler.tunables import Refusal, resolve_tunables
+from dpspec.privacy.schedule import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    candidate: Candidate
+    module: Any = None
+    tunables: Tunables | None = None
+    settings: dict[str, Setting] | None = None
+    tree: Tree | None = None
+    assumptions: tuple[AssumptionStatus, ...] = ()
+    option: int | None = None
+    help: str = ""
+
+
+def select(draft: Draft) -> Draft:
+    if draft.budget is None or "n" not in draft.facts or "d" not in draft.facts:
+        return draft
+    for release in draft.releases:
+        draft = _select(draft, release)
+    return draft
+
+
+def _select(draft: Draft, release: ReleaseDraft) -> Draft:
+    from dpspec.algorithms.registry import UnknownAlgorithm, all_modules, get
+
+    by = release.release.by
+    path: Path = (*release.path, "by")
+    if by.algorithm != "auto":
+        try:
+            module = get(by.algorithm)
+        except UnknownAlgorithm as error:
+            return draft.report("DP404", str(error), path=path, help=error.help)
+        if module.CARD.role == "reference":
+            return draft.report(
+                "DP407",
+                f"{by.algorithm} is a non-private reference; it adds no noise",
+                path=path,
+                help="choose an algorithm that `dpspec algorithms` lists with role algorithm; studies run references beside it",
+            )
+        choice = consider(draft, release, module)
+        draft = draft.with_release(replace(release, candidates=(choice.candidate,)))
+        if not choice.candidate.eligible:
+            where: Path = path if choice.option is None else (*path, "options", choice.option)
+            return draft.report(
+                choice.candidate.code if choice.candidate.code != "DP401" else "DP407",
+                f"{by.algorithm} cannot serve release {release.release.name!r}: {choice.candidate.reasons[0]}"
+                if choice.option is None and choice.candidate.code in ("DP401", "DP407", "DP409", "DP210")
+                else choice.candidate.reasons[0],
+                path=where,
+                help=choice.help or "`by auto` chooses among the algorithms that can serve",
+            )
+        return _take(draft, release.index, choice)
+
+    choices = [consider(draft, release, module) for module in all_modules() if module.CARD.role == "algorithm"]
+    ordered = sorted(choices, key=_rank)
+    candidates = tuple(c.candidate for c in ordered)
+    draft = draft.with_release(replace(release, candidates=candidates))
+    best = next((c for c in ordered if c.candidate.eligible), None)
+    if best is None:
+        near = [c for c in ordered if c.candidate.code != "task"] or ordered
+        reasons = "; ".join(f"{c.candidate.id}: {c.candidate.reasons[0]}" for c in near[:6])
+        privacy = [c for c in near if c.candidate.code == "DP210"]
+        if privacy:
+            return draft.report("DP210", f"{privacy[0].candidate.id}: {privacy[0].candidate.reasons[0]}", path=path, help=privacy[0].help)
+        return draft.report(
+            "DP401",
+            f"no algorithm serves release {release.release.name!r} under {draft.analysis.privacy.model}; {reasons}",
+            path=path if draft.span(*path) else release.path,
+            help=next((c.help for c in near if c.help), "`dpspec algorithms` lists the tasks and privacy models that are served"),
+        )
+    return _take(draft, release.index, best)
+
+
+def _take(draft: Draft, index: int, choice: Choice) -> Draft:
+    release = next(r for r in draft.releases if r.index == index)
+    return draft.with_release(
+        replace(
+            release,
+            module=choice.module,
+            tunables=choice.tunables,
+            settings=choice.settings or {},
+            tree=choice.tree,
+            assumptions=choice.assumptions,
+        )
+    )
+
+
+def _rank(choice: Choice) -> tuple[int, float, str]:
+    c = choice.candidate
+    error = math.inf if c.predicted_error is None or math.isnan(c.predicted_error) else c.predicted_error
+    return (0 if c.eligible else 1 if c.code != "task" else 2, error, c.id)
+
+
+def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
+    """Can this algorithm serve the release? The first requirement that fails, or its schedule and predicted error."""
+    from dpspec.privacy.calibrate import CalibrationError, calibrate
+
+    card: Card = module.CARD
+    problem = release.problem
+    assert problem is not None
+
+    def refuse(reason: str, *, code: str = "DP401", help: str = "", option: int | None = None) -> Choice:
+        return Choice(Candidate(card.id, False, (reason,), None, code), option=option, help=help)
+
+    if card.task != problem.task.kind:
+        return refuse(f"it serves the task {card.task}, not {problem.task.kind}", code="task")
+    if problem.model not in card.models:
+        return refuse(f"it works under {' and '.join(card.models)}, not under {problem.model}", help=f"privacy {card.models[0]}")
+    statuses, weak = assumption_statuses(draft, release, card)
+    if weak is not None:
+        return refuse(weak.evidence, code="DP210", help=_remedy(weak, problem))
+    resolved = resolve_tunables(card, problem, release.release.by.options if release.release.by.algorithm != "auto" else ())
+    if isinstance(resolved, Refusal):
+        return refuse(resolved.message, code=resolved.code, help=resolved.help, option=resolved.option)
+    tunables, settings = resolved
+    reason = module.accepts(problem, tunables)
+    if reason is not None:
+        return refuse(reason, code="DP407")
+    tree = module.schedule(problem, tunables)
+    try:
+        calibrated = calibrate(tree, draft.budget)
+    except CalibrationError as error:
+        return refuse(str(error), code=error.code, help=error.help)
+    predicted = module.predicted(problem, tunables, calibrated) if hasattr(module, "predicted") else None
+    eligible = Candidate(card.id, True, (), None if predicted is None else float(predicted))
+    return Choice(eligible, module, tunables, settings, tree, statuses)
+
+
+def assumption_statuses(draft: Draft, release: ReleaseDraft, card: Card) -> tuple[tuple[AssumptionStatus, ...], AssumptionStatus | None]:
+    """The status of each need of the card; the second value is the first privacy need that nothing proves or enforces."""
+    found = tuple(_status(draft, release, need) for need in card.needs)
+    weak = next((s for s in found if s.role == "privacy" and s.status == "declared"), None)
+    return found, weak
+
+
+def _status(draft: Draft, release: ReleaseDraft, need: Need) -> AssumptionStatus:
+    if need.enforced_by:
+        return AssumptionStatus(need.name, need.role, "enforced", need.enforced_by)
+    if need.name in LOSS_CLAIMS:
+        return _loss_status(draft, release, need)
+    variable = need.name.split()[0]
+    if variable in ("x", "y"):
+        domain = domain_of(draft.analysis.data.domains, variable)
+        if domain is not None and domain.by is not None:
+            return AssumptionStatus(need.name, need.role, "enforced", f"each record: {domain.by.how}")
+        if domain is not None and domain.variable == "y" and draft.analysis.data.source is None:
+            pass
+        why = "is declared and nothing enforces it" if domain is not None else "has no bounded domain"
+        return AssumptionStatus(need.name, need.role, "declared", f"{variable} {why}: {need.statement}")
+    stated = next((x for x in draft.analysis.assume if x.name == need.name), None)
+    evidence = "the author's word" if stated is not None else "not stated in the spec"
+    return AssumptionStatus(need.name, need.role, "declared", f"{evidence}: {need.statement}")
+
+
+def _loss_status(draft: Draft, release: ReleaseDraft, need: Need) -> AssumptionStatus:
+    c = release.certificate
+    if c is None:
+        return AssumptionStatus(need.name, need.role, "declared", f"no certificate for this task: {need.statement}")
+    value = {
+        "lipschitz": c.lipschitz,
+        "smooth": c.smooth,
+        "convex": 1.0 if c.convex is True else math.inf,
+        "strongly-convex": 1.0 if c.strongly_convex > 0 else math.inf,
+    }[need.name]
+    if not math.isfinite(value):
+        unbounded = [v for v in ("x", "y") if not enforced(draft, v)]
+        blame = f"{' and '.join(unbounded)} unbounded, or not enforced" if unbounded else "the loss has no finite constant here"
+        return AssumptionStatus(need.name, need.role, "declared", f"{need.name} cannot be proved ({blame})")
+    if need.role == "privacy" and need.name == "lipschitz" and not (enforced(draft, "x") and enforced(draft, "y")):
+        free = [v for v in ("x", "y") if not enforced(draft, v)]
+        return AssumptionStatus(
+            need.name, need.role, "declared", f"the Lipschitz constant rests on the domain of {' and '.join(free)}, which nothing enforces"
+        )
+    return AssumptionStatus(need.name, need.role, "proved", "; ".join(c.evidence))
+
+
+def _remedy(weak: AssumptionStatus, problem: Problem) -> str:
+    lines = []
+    if "x_l2" not in problem.facts:
+        lines.append("x in ball(l2, 1) by scale")
+    if "y_abs" not in problem.facts:
+        lines.append("y in {-1, 1} by map(0 -> -1, 1 -> 1), or y in [-1, 1] by clip")
+    if lines:
+        return "enforce the domain in the data section: " + "; ".join(lines)
+    return "bound the set after `over` (ball(l2, 1)), or choose an algorithm that clips"

@@ -1,0 +1,59 @@
+"""From a planned release to something that runs: the objective's functions, the records of its part, the released arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dpspec.algorithms.card import Problem
+from dpspec.compiler.draft import Draft, ReleaseDraft
+from dpspec.compiler.resolve import part_rows
+from dpspec.spec.model import Minimise
+
+
+def bound_problem(draft: Draft, release: ReleaseDraft) -> Problem:
+    """The release's problem with its vectorised objective, for ``minimise`` tasks."""
+    problem = release.problem
+    assert problem is not None
+    task = release.release.task
+    if not isinstance(task, Minimise) or task.pairwise or release.certificate is None:
+        return problem
+    from dpspec.algorithms.objective import Objective
+    from dpspec.algorithms.sets import constraint_set
+    from dpspec.symbolic.margin import margin_functions
+
+    functions = margin_functions(task.loss, draft.facts)
+    objective = Objective(
+        phi=functions.value,
+        slope=functions.derivative,
+        curvature=functions.second,
+        l2=problem.loss.l2 if problem.loss is not None else 0.0,
+        l1=problem.loss.l1 if problem.loss is not None else 0.0,
+        over=constraint_set(task.over, draft.facts),
+    )
+    return replace(problem, objective=objective)
+
+
+def part_of(draft: Draft, release: ReleaseDraft, records: Any) -> Any:
+    """The records of a release's ``part``: consecutive rows, fixed by the row order before any record is read."""
+    if release.release.part is None:
+        return records
+    start, stop = part_rows(draft, release.index)
+    return records.slice(start, stop)
+
+
+def arrays(estimate: Any, name: str = "theta") -> dict[str, Any]:
+    """The released arrays of an estimate."""
+    found = {name: estimate.theta}
+    found.update({k: v for k, v in estimate.extras.items() if hasattr(v, "shape") or isinstance(v, (int, float))})
+    return found
+
+
+def base_dir(path: str) -> Path:
+    return Path(path).parent if path and not path.startswith("<") else Path()
+
+
+def values(draft: Draft) -> Mapping[str, Any]:
+    return {k: v for k, v in draft.facts.items() if k not in ("n", "d")}

@@ -1,0 +1,125 @@
+"""Measures of error. Study mode only: each compares an estimate with the truth of the law, or with a non-private reference.
+
+A measure takes the estimate, the records of the trial, the problem with its objective, and the truth; lower is better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpspec.algorithms.card import Problem
+from dpspec.spec.model import Minimise
+
+Vector: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a measure may look at. ``truth``: the law's parameters by name, empty on real data; ``reference``: non-private estimate."""
+
+    records: Any
+    problem: Problem
+    truth: Mapping[str, Any]
+    reference: Vector | None
+    optimum: float | None = None
+
+
+Measure: TypeAlias = Callable[[Vector, Trial], float]
+
+
+def _target(trial: Trial) -> Vector:
+    """The parameter that errors are measured against: the law's, or on real data the non-private estimate."""
+    for name in ("theta", "w"):
+        if name in trial.truth:
+            return np.asarray(trial.truth[name], dtype=np.float64)
+    if trial.reference is None:
+        raise LookupError("no true parameter and no reference to measure against")
+    return trial.reference
+
+
+def excess_empirical_risk(w: Vector, trial: Trial) -> float:
+    """F(w) - min F over the set, on the records of the trial; the minimum by :func:`dpspec.algorithms.objective.optimum`."""
+    assert trial.optimum is not None
+    return float(trial.problem.objective.value(w, trial.records)) - trial.optimum
+
+
+def l2_error(w: Vector, trial: Trial) -> float:
+    return float(np.linalg.norm(w - _target(trial)))
+
+
+def l1_error(w: Vector, trial: Trial) -> float:
+    return float(np.abs(w - _target(trial)).sum())
+
+
+def linf_error(w: Vector, trial: Trial) -> float:
+    return float(np.abs(w - _target(trial)).max())
+
+
+def squared_l2_error(w: Vector, trial: Trial) -> float:
+    return l2_error(w, trial) ** 2
+
+
+def label_error(w: Vector, trial: Trial) -> float:
+    """Share of records whose sign(<w, x>) is not the label."""
+    wrong = total = 0
+    for x, y in trial.records.blocks():
+        wrong += int(np.count_nonzero(np.sign(np.asarray(x @ w)) * y <= 0))
+        total += len(y)
+    return wrong / total
+
+
+def support_error(w: Vector, trial: Trial) -> float:
+    """1 - F1 of the support of the estimate against the true support."""
+    truth = _target(trial) != 0
+    found = w != 0
+    both = int(np.count_nonzero(truth & found))
+    return 1.0 - 2 * both / max(int(truth.sum()) + int(found.sum()), 1)
+
+
+MEASURES: Mapping[str, Measure] = {
+    "excess-empirical-risk": excess_empirical_risk,
+    "l2-error": l2_error,
+    "l1-error": l1_error,
+    "linf-error": linf_error,
+    "squared-l2-error": squared_l2_error,
+    "label-error": label_error,
+    "support-error": support_error,
+}
+
+
+def reference(records: Any, problem: Problem) -> tuple[Vector | None, float | None]:
+    """The non-private estimate of a release and, for ``minimise``, the least value of its objective on these records."""
+    if isinstance(problem.task, Minimise):
+        from dpspec.algorithms.objective import optimum
+
+        return optimum(problem.objective, records)
+    if problem.task.kind == "estimate-theta" and records.y is not None:
+        return least_squares(records), None
+    return None, None
+
+
+def least_squares(records: Any) -> Vector:
+    """Ordinary least squares from block-wise second moments (minimum norm when singular)."""
+    d = records.d
+    moment, cross = np.zeros((d, d)), np.zeros(d)
+    for x, y in records.blocks():
+        moment += np.asarray((x.T @ x) if isinstance(x, np.ndarray) else (x.T @ x).toarray())
+        cross += np.asarray(x.T @ y)
+    solution: Vector = np.linalg.lstsq(moment, cross, rcond=None)[0]
+    return solution
+
+
+def choose(release: Any) -> str:
+    """The measure of a release: the one it expects, the first that its algorithm bounds, or its task's own."""
+    expect = release.release.expect
+    if expect is not None and expect.measure in MEASURES:
+        return str(expect.measure)
+    for b in release.bounds:
+        if b.measure in MEASURES:
+            return str(b.measure)
+    return "excess-empirical-risk" if isinstance(release.release.task, Minimise) else "l2-error"

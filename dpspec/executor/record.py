@@ -1,0 +1,121 @@
+"""What happened: the record of a release, and the result of a study."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finished release. It holds no error, no residual and no statistic of the data that the plan did not pay for.
+
+    ``outputs``: the released arrays by release name and array name. ``body``: everything that is not an array.
+    """
+
+    body: Mapping[str, Any]
+    outputs: Mapping[str, Mapping[str, Any]]
+
+    def to_json(self) -> dict[str, Any]:
+        outputs = {name: {"values": {k: _plain(v) for k, v in arrays.items()}} for name, arrays in self.outputs.items()}
+        return {**self.body, "outputs": outputs}
+
+    def write(self, folder: Path) -> Path:
+        """``record.json`` and one ``<release>.npz`` a release. Each file appears whole or not at all."""
+        import numpy as np
+
+        folder.mkdir(parents=True, exist_ok=True)
+        outputs: dict[str, Any] = {}
+        for name, arrays in self.outputs.items():
+            file = folder / f"{name}.npz"
+            partial = folder / f"{name}.partial.npz"
+            np.savez(partial, **{k: np.asarray(v) for k, v in arrays.items()})
+            partial.replace(file)
+            outputs[name] = {"file": file.name, "shapes": {k: list(np.shape(v)) for k, v in arrays.items()}}
+        return write_json({**self.body, "outputs": outputs}, folder / "record.json")
+
+    def _repr_html_(self) -> str:
+        from dpspec.report.html import record_html
+
+        return record_html(self.to_json())
+
+    def __repr__(self) -> str:
+        from dpspec.report.terminal import record_text
+
+        return record_text(self.to_json())
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """Measured error against the bounds. ``body`` is the JSON form."""
+
+    body: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(self.body)
+
+    def to_dataframe(self) -> Any:
+        """One row a point (pandas)."""
+        import pandas as pd
+
+        rows = []
+        for p in self.body["points"]:
+            bound = p["bound"] or {}
+            rows.append(
+                {
+                    "release": p["release"],
+                    "algorithm": p["algorithm"],
+                    **p["at"],
+                    "trials": p["trials"],
+                    **{f"error_{k}": v for k, v in p["error"].items() if k not in ("ci95", "values")},
+                    "ci_low": p["error"]["ci95"][0],
+                    "ci_high": p["error"]["ci95"][1],
+                    "bound": bound.get("value"),
+                    "holds": bound.get("holds"),
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def write(self, folder: Path) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        return write_json(self.body, folder / "study.json")
+
+    def _repr_html_(self) -> str:
+        from dpspec.report.html import study_html
+
+        return study_html(self.to_json())
+
+    def __repr__(self) -> str:
+        from dpspec.report.terminal import study_text
+
+        return study_text(self.to_json())
+
+
+def write_json(body: Mapping[str, Any], file: Path) -> Path:
+    partial = file.with_name(file.name + ".partial")
+    partial.write_text(json.dumps(body, indent=2, allow_nan=False, default=_plain) + "\n", encoding="utf-8")
+    partial.replace(file)
+    return file
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def environment() -> dict[str, str]:
+    """Versions that a reader needs to repeat a result; nothing that names a machine or a person."""
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    from dpspec import __version__
+
+    found = {"dpspec": __version__, "python": platform.python_version()}
+    for package in ("numpy", "scipy", "opendp", "dp-accounting", "python-flint"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,238 @@
+"""Plans, records and studies as text for a terminal. Input is their JSON form, so a stored file renders like a fresh one."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+WIDTH = 100
+LABEL = 12
+
+
+def plan_text(plan: Mapping[str, Any], *, color: bool = False, verbose: bool = False) -> str:
+    """The plan as a person reads it: what is released, how private it is, what it rests on, what it costs."""
+    return "\n".join(_plan(plan, color, verbose))
+
+
+def _plan(plan: Mapping[str, Any], color: bool, verbose: bool) -> Iterator[str]:
+    g = plan["guarantee"]
+    yield bold(plan["analysis"], color) + f"   {g['model']} · {g['neighbours']} · unit {g['unit']} · {plan['spec']['path']}"
+    yield f"plan {plan['sha256'][:12]}"
+    yield ""
+    yield from block("privacy", [guarantee_line(g), *plan["risk"]], color)
+    for release in plan["releases"]:
+        yield ""
+        yield f"{bold('release ' + release['name'], color)}   {release['task']}"
+        yield from _release(release, color, verbose)
+
+
+def _release(r: Mapping[str, Any], color: bool, verbose: bool) -> Iterator[str]:
+    rests = [f"{a['name']:<26} {a['status']:<9} {a['evidence']}" for a in r["assumptions"] if a["role"] == "privacy"]
+    yield from block("rests on", rests, color)
+    yield from block("algorithm", _algorithm(r, verbose), color)
+    yield from block("noise", [noise_line(row) for row in r["noise"]], color)
+    if r["published"]:
+        yield from block("published", [published_line(p) for p in r["published"]["all"]], color)
+    yield from block("bound", list(_bounds(r)), color)
+    wants = [a for a in r["assumptions"] if a["role"] == "utility"]
+    yield from block("bounds need", [f"{a['name']:<26} {a['status']:<9} {a['evidence']}" for a in wants], color)
+    yield from block("cost", [cost_line(r["cost"])], color)
+
+
+def guarantee_line(g: Mapping[str, Any]) -> str:
+    parts = []
+    if g["epsilon"] is not None:
+        parts.append(f"epsilon {g['epsilon']:.6g}")
+    if g["delta"]:
+        parts.append(f"delta {g['delta']:.3g}")
+    if g["rho"] is not None:
+        parts.append(f"rho {g['rho']:.6g}")
+    if g["mu"] is not None:
+        parts.append(f"mu {g['mu']:.4g} (Gaussian DP)")
+    checked = ""
+    if g["checked_epsilon"] is not None:
+        checked = f"; recomputed by {g['checked_by']}: {g['checked_epsilon']:.6g}"
+    return f"{', '.join(parts)}   {g['kind']}, by {g['accountant']}{checked}"
+
+
+def _algorithm(r: Mapping[str, Any], verbose: bool) -> list[str]:
+    refused = [c for c in r["candidates"] if not c["eligible"]]
+    able = [c for c in r["candidates"] if c["eligible"]]
+    head = r["algorithm"]
+    if len(r["candidates"]) > 1:
+        head += f"   best of {len(able)} eligible by predicted error" if len(able) > 1 else "   the only one that can serve"
+    lines = [head]
+    others = [c for c in able if c["id"] != r["algorithm"]]
+    for c in others:
+        predicted = "no prediction" if c["predicted_error"] is None else f"predicted error {c['predicted_error']:.3g}"
+        lines.append(f"  also eligible: {c['id']} ({predicted})")
+    shown = refused if verbose else [c for c in refused if not c["reasons"][0].startswith("it serves the task")]
+    lines += [f"  refused: {c['id']}: {c['reasons'][0]}" for c in shown]
+    settings = [
+        f"{name} {show(s['value'])} ({'set in the spec' if s['source'] == 'the spec' else s['formula']})"
+        for name, s in r["tunables"].items()
+    ]
+    lines += textwrap.wrap(" · ".join(settings), WIDTH - LABEL) if settings else []
+    return lines
+
+
+def noise_line(row: Mapping[str, Any]) -> str:
+    if row["per"] == "user":
+        count = "one by each user"
+    elif row["count"] > 1:
+        count = f"x {row['count']:,}"
+    else:
+        count = "once"
+    text = f"{row['name']}: {row['mechanism']} {count}, scale {row['scale']:.4g}"
+    if row["sensitivity"] is not None:
+        text += f", sensitivity {row['sensitivity']:.4g} ({row['norm']})"
+    if row["sampling"]:
+        text += f", {row['sampling']['method']} sampling at rate {row['sampling']['rate']:.3g}"
+    return text
+
+
+def published_line(p: Mapping[str, Any]) -> str:
+    spent = p["epsilon_if_used"]
+    spends = "has no finite guarantee" if spent is None else f"would spend epsilon {spent:.4g}"
+    return f"{p['noise_formula']}: scale {show(p['scale'])}, {spends}" + (f" ({p['source']})" if p.get("source") else "")
+
+
+def _bounds(r: Mapping[str, Any]) -> Iterator[str]:
+    for b in r["bounds"]:
+        sign = "<=" if b["type"] == "upper" else ">="
+        value = f"{b['value']:.4g}" if b["value"] is not None else b["expression"]
+        chance = (
+            f", probability {b['probability']:.4g}"
+            if b["probability"] is not None
+            else ", in expectation"
+            if b["kind"] == "explicit"
+            else ""
+        )
+        refuted = "" if b["status"] == "proved" else f" [{b['status']}]"
+        yield f"{b['measure']} {sign} {value}   {b['kind']}{chance}{refuted}, {b['theorem']}"
+    t = r["target"]
+    if t:
+        verdict = {True: "met", False: "MISSED", "unknown": "not decided by a proved explicit bound"}[t["met"]]
+        chance = f" with probability {t['probability']:g}" if t["probability"] is not None else ""
+        yield f"target {t['measure']} <= {t['at_most']:g}{chance}: {verdict}"
+        least = []
+        if t["least_n"] is not None:
+            least.append(f"least n {t['least_n']:,}")
+        if t["least_epsilon"] is not None:
+            least.append(f"least epsilon {t['least_epsilon']:.3g}")
+        if least:
+            yield " · ".join(least)
+
+
+def cost_line(c: Mapping[str, Any]) -> str:
+    parts = []
+    if c.get("gradients") is not None:
+        parts.append(f"{c['gradients']:.3g} record gradients")
+    if c.get("noise_draws") is not None:
+        parts.append(f"{c['noise_draws']:.3g} noise draws")
+    if c.get("rounds") is not None:
+        parts.append(f"{c['rounds']:g} round{'s' if c['rounds'] != 1 else ''}")
+    if c.get("bits_per_user") is not None:
+        parts.append(f"{c['bits_per_user']:.3g} bits a user")
+    if c.get("memory_bytes") is not None:
+        parts.append(f"{c['memory_bytes'] / 1e6:.3g} MB")
+    return " · ".join(parts)
+
+
+def record_text(record: Mapping[str, Any], *, color: bool = False) -> str:
+    """A release record: what was drawn and what came out. It knows no error, so none is shown."""
+    lines = [bold(f"released under plan {record['plan_sha256'][:12]}", color), ""]
+    lines += list(block("guarantee", [guarantee_line(record["guarantee"])], color))
+    drawn = [f"{e['name']}: {e['mechanism']} x {e['count']:,}, scale {e['scale']:.4g}" for e in record["events"]]
+    lines += list(block("drawn", drawn, color))
+    outputs = []
+    for name, out in record["outputs"].items():
+        if "file" in out:
+            outputs.append(f"{name}: {', '.join(f'{k} {tuple(v)}' for k, v in out['shapes'].items())} in {out['file']}")
+        else:
+            for key, values in out["values"].items():
+                outputs.append(f"{name}.{key} = {vector(values)}")
+    lines += list(block("outputs", outputs, color))
+    lines += list(block("not shown", ["the error, residuals and statistics of the data: they would be further releases"], color))
+    return "\n".join(lines)
+
+
+def vector(values: Any, limit: int = 8) -> str:
+    if not isinstance(values, list):
+        return show(values)
+    flat = values
+    while flat and isinstance(flat[0], list):
+        flat = [v for row in flat for v in row]
+    head = ", ".join(f"{v:.4g}" for v in flat[:limit])
+    return f"[{head}{', ...' if len(flat) > limit else ''}] ({len(flat)} numbers)"
+
+
+def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
+    """A study: measured error at each point, with the bound beside it, then rates and the fitted constant."""
+    lines = [bold(f"study of plan {study['plan_sha256'][:12]}", color) + f"   seed {study['seed']}", ""]
+    rows = []
+    for p in study["points"]:
+        e, b, ref = p["error"], p["bound"], p.get("reference_error")
+        at = ", ".join(f"{k} = {show(v)}" for k, v in p["at"].items())
+        bound = "-" if b is None or b["value"] is None else f"{b['value']:.4g}"
+        holds = {True: "holds", False: "VIOLATED", None: "-"}[None if b is None else b["holds"]]
+        rows.append(
+            [
+                p["release"],
+                p["algorithm"],
+                at or "as written",
+                str(p["trials"]),
+                f"{e['mean']:.4g}",
+                f"[{e['ci95'][0]:.4g}, {e['ci95'][1]:.4g}]",
+                "-" if not ref else f"{ref['mean']:.4g}",
+                bound,
+                holds,
+            ]
+        )
+    measure = study["points"][0]["error"]["measure"] if study["points"] else "error"
+    head = ["release", "algorithm", "at", "trials", f"mean {measure}", "95% interval", "non-private", "bound", ""]
+    lines += table(head, rows)
+    for note in study.get("notes", []):
+        lines.append("")
+        lines += textwrap.wrap(note, WIDTH)
+    if study["rates"]:
+        lines.append("")
+        lines += table(
+            ["rate in", "expected", "measured", "95% interval", "verdict"],
+            [
+                [r["variable"], f"{r['expected']:.3g}", f"{r['measured']:.3g}", f"[{r['ci95'][0]:.3g}, {r['ci95'][1]:.3g}]", r["verdict"]]
+                for r in study["rates"]
+            ],
+        )
+    c = study["constant"]
+    if c:
+        lines += ["", f"constant of the order bound: {c['value']:.4g}, 95% interval [{c['ci95'][0]:.4g}, {c['ci95'][1]:.4g}]"]
+    return "\n".join(lines)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(head[i]), *(len(r[i]) for r in rows)) if rows else len(head[i]) for i in range(len(head))]
+    out = ["  ".join(h.ljust(w) for h, w in zip(head, widths, strict=True)).rstrip()]
+    out.append("  ".join("-" * w for w in widths))
+    out += ["  ".join(v.ljust(w) for v, w in zip(r, widths, strict=True)).rstrip() for r in rows]
+    return out
+
+
+def block(label: str, lines: Sequence[str], color: bool) -> Iterator[str]:
+    for i, line in enumerate(x for x in lines if x):
+        yield f"{bold(label.ljust(LABEL), color) if i == 0 else ' ' * LABEL}{line}"
+
+
+def bold(text: str, color: bool) -> str:
+    return f"\033[1m{text}\033[0m" if color else text
+
+
+def show(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{int(value):,}" if value == int(value) and abs(value) < 1e15 else f"{value:.4g}"
+    return str(value)
