@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,10 +46,10 @@ class Entries:
             return int(self.v.shape[1])
         return int(np.diff(self.indptr).max(initial=0))
 
-    def reduce(self, f: Any, v: Vector) -> Vector:
+    def reduce(self, f: Any, v: Any) -> Any:
         """``f`` (np.add, np.maximum, np.logical_or) over the entries of each row of ``v``; 0 for a row without entries."""
         if self.indptr is None:
-            return np.asarray(f.reduce(v, axis=1, initial=0))
+            return f.reduce(v, axis=1, initial=0)
         out = np.zeros(self.rows, dtype=v.dtype)
         full = np.diff(self.indptr) > 0
         if full.any():
@@ -102,9 +102,9 @@ Rule: TypeAlias = Callable[[Entries], tuple[Vector, Mask]]
 def _norms(e: Entries, norm: NormName) -> Vector:
     """Row norms as plain arithmetic gives them; infinite where that overflows."""
     if norm == "linf":
-        return e.reduce(np.maximum, np.abs(e.v))
+        return np.asarray(e.reduce(np.maximum, np.abs(e.v)))
     if norm == "l1":
-        return e.reduce(np.add, np.abs(e.v))
+        return np.asarray(e.reduce(np.add, np.abs(e.v)))
     squares = np.einsum("ij,ij->i", e.v, e.v) if e.indptr is None else e.reduce(np.add, e.v * e.v)
     return np.asarray(np.sqrt(squares))
 
@@ -239,7 +239,7 @@ def _size(e: Expr, values: Values, what: str) -> Fraction | float:
 def _ends(box: Box, values: Values, variable: str) -> tuple[Fraction | float, Fraction | float]:
     low = number(box.low, values, f"the lower end of the domain of {variable}", "DP521")
     high = number(box.high, values, f"the upper end of the domain of {variable}", "DP521")
-    if low > high or max(abs(low), abs(high)) > _LARGEST:
+    if not -_LARGEST <= low <= high <= _LARGEST:
         fail(
             "DP521", f"the interval of {variable} must have finite ends in order, they are {_show(low)} and {_show(high)}", "", box.low.span
         )
@@ -292,7 +292,7 @@ _NAMES: Final = {
 }
 
 
-def _refuse(domain: Domain, rule: Enforcement, why: str, help: str) -> Any:
+def _refuse(domain: Domain, rule: Enforcement, why: str, help: str) -> NoReturn:
     kind = _NAMES.get(domain.set.kind, "an unbounded set")
     span = rule.tau.span if rule.tau is not None else None
     fail("DP520", f"{rule.how} does not put {domain.variable} in {kind}: {why}", help, span)
@@ -366,9 +366,7 @@ def _rule(domain: Domain, rule: Enforcement, d: int, values: Values, done: bool)
                 if not _contains(s, image, values, variable):
                     _refuse(domain, rule, f"the image of {key}, {_show(image)}, is outside", "map to values of the set")
             return _map(tuple((key, float(image)) for key, image in pairs), done)
-    return _refuse(
-        domain, rule, "no such rule is known", "scale (balls), clip (boxes, finite sets), shrink(tau), reject, map (finite sets)"
-    )
+    _refuse(domain, rule, "no such rule is known", "scale (balls), clip (boxes, finite sets), shrink(tau), reject, map (finite sets)")
 
 
 def _contains(s: Set, value: Fraction | float, values: Values, variable: str) -> bool:

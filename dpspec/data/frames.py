@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +21,8 @@ from dpspec.data.records import Matrix, is_sparse
 
 SKLEARN: Final = ("breast_cancer", "diabetes", "digits", "iris", "wine")
 _DOWNLOADS: Final = frozenset(
-    "california_housing covtype kddcup99 lfw_pairs lfw_people 20newsgroups 20newsgroups_vectorized olivetti_faces rcv1 species_distributions".split()
+    {"california_housing", "covtype", "kddcup99", "lfw_pairs", "lfw_people", "20newsgroups", "20newsgroups_vectorized", "rcv1"}
+    | {"olivetti_faces", "species_distributions", "openml"}
 )
 _MISSING: Final = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
 ENDINGS: Final = ".csv, .tsv, .parquet, .arrow, .feather, .npy, .npz, .svm, .libsvm, .txt"
@@ -327,10 +329,8 @@ def from_memory(memory: Any, where: str = "the data in memory") -> Frame:
             fail("DP516", f"{where} has two columns of one name", "rename one of them")
         memory = memory.set_axis(list(names), axis=1)
         built = None
-        try:
+        with suppress(ArrowException, ValueError, TypeError):
             built = Table.from_pandas(memory, preserve_index=False)
-        except (ArrowException, ValueError, TypeError):
-            pass
         if built is None:
             fail("DP515", f"{where}: the frame has a column of mixed types", "make every column numbers or words")
         return Frame(names, int(built.num_rows), where, table=built)
@@ -345,10 +345,8 @@ def from_memory(memory: Any, where: str = "the data in memory") -> Frame:
 
 def _from_array(memory: Any, where: str) -> Frame:
     a: Any = None
-    try:
+    with suppress(ValueError):
         a = np.asarray(memory)
-    except ValueError:
-        pass
     if a is not None and a.dtype.names:
         return from_memory({name: a[name] for name in a.dtype.names}, where)
     if a is not None and a.ndim == 1:
@@ -357,10 +355,8 @@ def _from_array(memory: Any, where: str) -> Frame:
         fail("DP515", f"{where}: x must be a table of records (two dimensions)", "")
     if a.dtype.kind not in "fiub":
         converted: Any = None
-        try:
+        with suppress(ValueError, TypeError):
             converted = a.astype(np.float64) if a.dtype.kind == "O" else None
-        except (ValueError, TypeError):
-            pass
         if converted is None:
             fail("DP505", f"{where}: x holds something that is not a number", "hand over a frame and declare encodings of its columns")
         a = converted

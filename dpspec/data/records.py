@@ -248,7 +248,7 @@ class GeneratedRecords:
         return x, y if self.has_y else None
 
     def blocks(self, size: int = BLOCK) -> Iterator[Block]:
-        """Consecutive blocks ``(x, y)`` of at most ``size`` records, in order. They end where drawing blocks end, so none is drawn twice."""
+        """Consecutive blocks ``(x, y)`` of at most ``size`` records, in order; they end where drawing blocks end."""
         start = 0
         while start < self.n:
             row = self._start + start

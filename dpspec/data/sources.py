@@ -7,6 +7,7 @@ file and columns of the spec only.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -355,10 +356,8 @@ def _target(
             import pyarrow as pa
 
             column = None
-            try:
+            with suppress(pa.ArrowException, TypeError, ValueError):
                 column = pa.array(values, from_pandas=True)
-            except (pa.ArrowException, TypeError, ValueError):
-                pass
             if column is None:
                 fail("DP505", f"{what} holds values of mixed types", "make them numbers or words")
     else:
@@ -385,7 +384,7 @@ def _map_words(
     if coded is None:
         return None
     images = [float(number(e, env, "an image of the map rule", "DP520")) for _, e in labels]
-    return np.array([*images, images[0]])[coded[0]]  # index -1, anything else, picks the last entry: the first listed image
+    return np.asarray(np.array([*images, images[0]])[coded[0]])  # index -1, anything else, picks the last entry: the first listed image
 
 
 def _scaled(v: Vector, e: Encode, env: Mapping[str, Any]) -> Vector:
@@ -394,11 +393,11 @@ def _scaled(v: Vector, e: Encode, env: Mapping[str, Any]) -> Vector:
         if not a < b:
             fail("DP514", f"range of {e.column!r} needs a < b, it has {float(a):g} and {float(b):g}", "", e.args[0].span)
         low, high = float(a), float(b)
-        return np.clip((np.clip(v, low, high) - low) / (high - low), 0.0, 1.0)
+        return np.asarray(np.clip((np.clip(v, low, high) - low) / (high - low), 0.0, 1.0))
     if not b > 0:
         fail("DP514", f"standard of {e.column!r} needs a positive scale, it has {float(b):g}", "", e.args[1].span)
     with np.errstate(over="ignore"):
-        return (v - float(a)) / float(b)
+        return np.asarray((v - float(a)) / float(b))
 
 
 def _features(
