@@ -1,0 +1,299 @@
+"""Privacy-loss distributions on a grid, rounded up, composed by a tilted Fourier transform.
+
+**Discretisation.** Between two grid losses a < b, the mass that P and Q give to losses in (a, b] is moved to the two ends so that
+both masses are kept. This is "connecting the dots" (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022): on the axis e^epsilon the
+privacy profile becomes the chord of a convex function, so it never gets smaller, and it is unchanged at the grid points. Losses above
+the grid become infinite; losses below it become the lowest grid loss.
+
+**Composition.** For independent losses the T-fold law is a convolution power. The discrete law p is first tilted, p~(l) = p(l)
+e^(lam*l)/M(lam), with lam the saddle point of T log M(lam) - lam*epsilon. The tilted sum is centred at epsilon, and
+
+    delta(epsilon) = M(lam)^T e^(-lam*epsilon) * sum over l > epsilon of p~_T(l) e^(-lam(l - epsilon)) (1 - e^(epsilon - l)) + infinite mass,
+
+so rounding errors of the transform, which are relative to the largest term, are scaled by about delta itself: a delta of 1e-30
+is as accurate as one of 1e-3 (the plain transform has an absolute floor near 1e-15). The grid is circular; mass that would wrap
+from above is bounded by Chernoff's inequality and added to delta, mass that wraps from below only adds.
+
+One-sidedness: discretisation, truncation and wrapping all enlarge delta; an explicit bound of the transform's rounding error is
+added; the remaining rounding of sums and exponentials, far below a millionth of delta, is covered by the factor ``_SLACK``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from dpspec.privacy.pairs import Array, Pair, above, below, bottom, top
+
+#: How one use reads the records. ``all``: every record. ``remove``/``add``: Poisson, the pair with the record against without it, and the
+#: reverse. ``exchange``: a uniform subset, replace-one. ``opposite``: Poisson, replace-one, contributions on opposite sides.
+How: TypeAlias = Literal["all", "remove", "add", "exchange", "opposite"]
+
+_SLACK = 1 + 1e-6
+_MAX_POINTS = 1 << 23
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """``count`` uses of a pair, each on a fresh sample at ``rate``. ``reach`` (``opposite`` only): the largest distance between the
+    release with the record and without it, in units of the sensitivity."""
+
+    pair: Pair
+    count: int
+    how: How = "all"
+    rate: float = 1.0
+    reach: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """Mass ``mass[i]`` at loss ``(low + i)*step`` under P, and ``infinite`` at infinity. The masses sum to one."""
+
+    step: float
+    low: int
+    mass: Array
+    infinite: float
+
+    @property
+    def losses(self) -> Array:
+        return (self.low + np.arange(self.mass.size)) * self.step
+
+
+# ------------------------------------------------------------------------------------------------------ discretisation
+
+
+def law(use: Use, step: float, tail: float) -> Law:
+    """One use on a grid of pitch ``step``; losses with probability at most ``tail`` in all are rounded to infinity."""
+    if use.how == "all":
+        lowest, highest = bottom(use.pair, tail), top(use.pair, tail)
+    elif use.how == "opposite":
+        highest = _opposite_loss(use, use.reach + math.sqrt(2 * math.log(1 / tail)) / use.pair.parameter)
+        lowest = -highest
+    else:
+        rises = _amplify(use.rate, top(use.pair, tail))
+        falls = max(math.log1p(-use.rate), _amplify(use.rate, bottom(use.pair, tail)))
+        lowest, highest = {"remove": (falls, rises), "add": (-rises, -falls), "exchange": (-rises, rises)}[use.how]
+    low, high = math.floor(lowest / step) - 1, math.ceil(highest / step) + 1
+    if high - low > _MAX_POINTS:
+        raise MemoryError(f"a grid of {high - low} losses is too fine")
+    if use.how == "exchange":
+        return _symmetric(use, step, high)
+    if use.how == "add":  # the same buckets as remove, with the laws exchanged and the sign of the loss turned
+        p, q, rest_low, rest_high = _buckets(use, -np.arange(low, high + 1)[::-1] * step)
+        return _split(q[::-1], p[::-1], rest_high[::-1], rest_low[::-1], low, step)
+    p, q, rest_low, rest_high = _buckets(use, np.arange(low, high + 1) * step)
+    return _split(p, q, rest_low, rest_high, low, step)
+
+
+def _amplify(rate: float, loss: float) -> float:
+    return math.log1p(rate * math.expm1(loss)) if loss < 700 else math.log(rate) + loss
+
+
+def _buckets(use: Use, edges: Array) -> tuple[Array, Array, Array, Array]:
+    """Masses of P and Q in each bucket (edges[i], edges[i + 1]], and the pairs (P, Q) below the first and above the last edge."""
+    p_above, q_above, p_below, q_below = _tails(use, edges)
+    right = edges[:-1] >= 0
+    p = np.where(right, p_above[:-1] - p_above[1:], p_below[1:] - p_below[:-1])
+    q = np.where(right, q_above[:-1] - q_above[1:], q_below[1:] - q_below[:-1])
+    return np.maximum(p, 0), np.maximum(q, 0), np.array([p_below[0], q_below[0]]), np.array([p_above[-1], q_above[-1]])
+
+
+def _tails(use: Use, loss: Array) -> tuple[Array, Array, Array, Array]:
+    """P and Q above, P and Q below each loss, after sampling."""
+    if use.how == "all":
+        return (*above(use.pair, loss), *below(use.pair, loss))
+    q = use.rate
+    if use.how == "opposite":
+        from scipy.special import ndtr
+
+        z, r = 1 / use.pair.parameter, use.reach
+        x = _opposite_point(use, loss)
+        stays = 1 - q
+        return (
+            stays * ndtr(-x / z) + q * ndtr((r - x) / z),
+            stays * ndtr(-x / z) + q * ndtr((-r - x) / z),
+            stays * ndtr(x / z) + q * ndtr((x - r) / z),
+            stays * ndtr(x / z) + q * ndtr((x + r) / z),
+        )
+    # loss of the mixture (1 - q)Q + qP against Q is log(1 - q + q e^l), so the mixture's edge is this edge of the base loss
+    with np.errstate(divide="ignore", invalid="ignore"):
+        base = np.where(loss > math.log1p(-q), np.log1p(np.expm1(np.minimum(loss, 690)) / q), -np.inf)
+        base = np.where(loss > 690, loss - math.log(q), base)
+    reachable = np.isfinite(base)
+    p_above, q_above = (np.where(reachable, t, 1.0) for t in above(use.pair, np.where(reachable, base, 0.0)))
+    p_below, q_below = (np.where(reachable, t, 0.0) for t in below(use.pair, np.where(reachable, base, 0.0)))
+    return (1 - q) * q_above + q * p_above, q_above, (1 - q) * q_below + q * p_below, q_below
+
+
+def _opposite_loss(use: Use, x: float) -> float:
+    """log of the density ratio of (1 - q)N(0) + qN(r) to (1 - q)N(0) + qN(-r) at x >= 0, scale z."""
+    z, r, q = 1 / use.pair.parameter, use.reach, use.rate
+    up, down = (r * x - r * r / 2) / z**2, (-r * x - r * r / 2) / z**2
+    return _amplify(q, up) - _amplify(q, down)
+
+
+def _opposite_point(use: Use, loss: Array) -> Array:
+    """The x at which :func:`_opposite_loss` equals ``loss``. With t = e^(r x/z^2) and c = e^(-r^2/(2 z^2)) it is the positive root of
+    q c t^2 - (1 - q)(E - 1) t - E q c = 0, E = e^loss; the loss is odd in x."""
+    z, r, q = 1 / use.pair.parameter, use.reach, use.rate
+    size = np.abs(loss)
+    log_a = np.log(np.maximum(-np.expm1(-size), 1e-300)) + math.log1p(-q) - math.log(q) + r * r / (2 * z * z)  # (1-q)(E-1)/(E q c)
+    # t = E a/2 + sqrt((E a/2)^2 + E): log t = E^(1/2) form, log t = size/2 + asinh(e^(size/2) a/2)
+    argument = size / 2 + log_a - math.log(2)
+    arcsinh = np.where(argument > 300, argument + math.log(2), np.arcsinh(np.exp(np.minimum(argument, 300))))
+    return np.sign(loss) * (size / 2 + arcsinh) * z * z / r
+
+
+def _split(p: Array, q: Array, rest_low: Array, rest_high: Array, low: int, step: float) -> Law:
+    """Each bucket's mass to its two ends, keeping the masses of P and Q."""
+    edges = (low + np.arange(p.size + 1)) * step
+    with np.errstate(over="ignore", invalid="ignore"):
+        up = (p - np.exp(edges[:-1]) * q) / -math.expm1(-step)
+    up = np.clip(np.where(q == 0, p, up), 0.0, p)
+    mass = np.zeros(p.size + 1)
+    mass[1:] += up
+    mass[:-1] += p - up
+    mass[0] += rest_low[0]
+    return _trimmed(step, low, mass, float(rest_high[0]))
+
+
+def _trimmed(step: float, low: int, mass: Array, infinite: float) -> Law:
+    held = np.flatnonzero(mass)
+    return Law(step, low + int(held[0]), mass[held[0] : held[-1] + 1], infinite) if held.size else Law(step, 0, np.zeros(1), infinite)
+
+
+def _symmetric(use: Use, step: float, high: int) -> Law:
+    """The pair whose profile is that of ``remove`` at and above zero and its mirror image below (Zhu, Dong, Wang 2022, Proposition 30):
+    the buckets above zero, the same with the laws exchanged below zero, and the remaining mass of both laws at zero."""
+    remove = Use(use.pair, use.count, "remove", use.rate)
+    p, q, _, rest = _buckets(remove, np.arange(high + 1) * step)
+    mass = np.zeros(2 * high + 1)
+    for part in (_split(p, q, np.zeros(2), rest, 0, step), _split(q[::-1], p[::-1], rest[::-1], np.zeros(2), -high, step)):
+        mass[high + part.low : high + part.low + part.mass.size] += part.mass
+    mass[high] += max(0.0, 1.0 - float(mass.sum()) - float(rest[0]))
+    return _trimmed(step, -high, mass, float(rest[0]))
+
+
+# --------------------------------------------------------------------------------------------------------- composition
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """Independent uses on one grid: ``laws[i]`` taken ``counts[i]`` times."""
+
+    laws: tuple[Law, ...]
+    counts: tuple[int, ...]
+
+    @property
+    def infinite(self) -> float:
+        log_finite = sum(
+            k * math.log1p(-one.infinite) if one.infinite < 1 else -math.inf for one, k in zip(self.laws, self.counts, strict=True)
+        )
+        return max(0.0, -math.expm1(log_finite))
+
+    def cumulant(self, tilt: float) -> tuple[float, float, float]:
+        """log of the moment generating function of the sum at ``tilt``, and its two derivatives."""
+        value = mean = variance = 0.0
+        for one, k in zip(self.laws, self.counts, strict=True):
+            losses = one.losses
+            exponent = tilt * losses
+            largest = float(exponent.max())
+            weight = one.mass * np.exp(exponent - largest)
+            total = float(weight.sum())
+            first = float((weight * losses).sum()) / total
+            value += k * (largest + math.log(total))
+            mean += k * first
+            variance += k * float((weight * (losses - first) ** 2).sum()) / total
+        return value, mean, variance
+
+    def saddle(self, epsilon: float, start: float = 1.0) -> float:
+        """The tilt >= 0 that minimises log M - tilt*epsilon (Newton, kept inside a bracket); 0 when the mean is already above epsilon."""
+        if self.cumulant(0.0)[1] >= epsilon:
+            return 0.0
+        low, high, tilt = 0.0, math.inf, start
+        for _ in range(100):
+            _, mean, variance = self.cumulant(tilt)
+            gap = mean - epsilon
+            if gap < 0:
+                low = tilt
+            else:
+                high = tilt
+            if abs(gap) < 1e-3 * math.sqrt(variance) or high - low < 1e-6 * high:
+                break
+            nearer = tilt - gap / variance if variance > 0 else math.inf
+            if not low < nearer < high:
+                nearer = 2 * tilt + 1 if math.isinf(high) else (low + high) / 2
+            tilt = min(nearer, 8 * tilt + 1)
+            if tilt > 1e9:
+                break
+        return tilt
+
+    def delta(self, epsilon: float, start: float = 1.0) -> tuple[float, float]:
+        """(delta at ``epsilon``, rounded up, and the tilt used)."""
+        import scipy.fft
+
+        step = self.laws[0].step
+        if sum(k * (one.low + one.mass.size - 1) for one, k in zip(self.laws, self.counts, strict=True)) * step <= epsilon:
+            return self.infinite, start
+        tilt = self.saddle(epsilon, start)
+        value, _, variance = self.cumulant(tilt)
+        log_front = value - tilt * epsilon
+        floor = log_front - 0.5 * math.log(1 + variance * tilt**2) - 2 * math.log1p(tilt) - 23  # about 1e-10 of delta
+        above_by = self._room(epsilon, tilt, variance, floor)
+        below_by = 9 * math.sqrt(variance) + step
+        size = scipy.fft.next_fast_len(int((above_by + below_by) / step) + 2, real=True)
+        if size > _MAX_POINTS:
+            raise MemoryError(f"a transform of {size} points is too large")
+        base = math.floor((epsilon - below_by) / step)  # the grid index that the window starts at
+        spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
+        shift = 0
+        for one, k in zip(self.laws, self.counts, strict=True):
+            exponent = tilt * one.losses
+            largest = float(exponent.max())
+            tilted = one.mass * np.exp(exponent - largest)
+            tilted /= tilted.sum()
+            if tilted.size > size:
+                tilted = np.pad(tilted, (0, -tilted.size % size)).reshape(-1, size).sum(axis=0)
+            spectrum *= np.power(scipy.fft.rfft(tilted, size), k)
+            shift += k * one.low
+        summed = np.maximum(scipy.fft.irfft(spectrum, size), 0.0)
+        summed = np.roll(summed, (shift - base) % size)
+        offset = (base + np.arange(size)) * step - epsilon
+        part = offset > 0
+        weight = np.exp(-tilt * offset[part]) * -np.expm1(-offset[part])
+        uses = sum(self.counts)
+        rounding = 16 * np.finfo(float).eps * (uses + math.log2(size)) * math.sqrt(float((weight**2).sum()) * float((summed**2).sum()))
+        front = math.exp(min(log_front, 0.0)) if log_front > -745 else 0.0
+        total = front * (float((weight * summed[part]).sum()) + rounding)
+        lost = self._tail(epsilon + (size * step - below_by) - step, tilt, variance)
+        return min(1.0, (total + lost) * _SLACK + self.infinite), tilt
+
+    def _tail(self, loss: float, tilt: float, variance: float) -> float:
+        """Chernoff's bound on the probability that the (finite) sum exceeds ``loss``: the best of a few tilts, each of which is valid."""
+        best = 0.0
+        for one in {
+            tilt,
+            tilt + 3 / math.sqrt(variance) if variance > 0 else tilt,
+            tilt + 6 / math.sqrt(variance) if variance > 0 else tilt,
+        }:
+            best = min(best, self.cumulant(one)[0] - one * loss)
+        return math.exp(best)
+
+    def _room(self, epsilon: float, tilt: float, variance: float, log_target: float) -> float:
+        """How far above epsilon the window reaches, so that the probability beyond is below e^log_target."""
+        spread = math.sqrt(variance)
+        room = math.inf
+        for one in (tilt, tilt + 3 / spread, tilt + 6 / spread, tilt + 12 / spread) if spread > 0 else (tilt,):
+            if one > 0:
+                room = min(room, (self.cumulant(one)[0] - one * epsilon - log_target) / one)
+        return max(room, 4 * self.laws[0].step, 2 * spread)
+
+
+def compose(uses: Sequence[Use], step: float, tail: float) -> Composition:
+    """The uses on a grid of pitch ``step``; together they lose at most about ``tail`` to the infinite loss."""
+    each = tail / sum(use.count for use in uses)
+    return Composition(tuple(law(use, step, each) for use in uses), tuple(use.count for use in uses))
