@@ -8,7 +8,7 @@ less than the plan, so the events of a finished run are the planned events.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -245,6 +245,38 @@ class Release:
                 "DP325", f"draw {name!r}: {problem}", "hand over blocks of one row a user, as the channel is planned"
             ) from problem
         return self.__done(name, entry, out, users)  # type: ignore[no-any-return]
+
+    def mean_blocks_many(self, names: Sequence[str], blocks: Iterable[Any]) -> tuple[Array, ...]:
+        """Several draws of :meth:`mean_blocks` in one pass over the records: every block (x, y) goes to each of the planned channels.
+
+        Each name is one draw of the plan; the answers come in the order of ``names``. Channels of single vectors read x.
+        """
+        found = [self.__channel(name) for name in names]
+        if not found or len(set(names)) != len(found):
+            raise self.__fail("DP320", "the names of draws made in one pass are one or more and differ", "name each planned draw once")
+        users, totals = 0, [np.zeros(()) for _ in found]
+        accumulators = [None if self.__per_user else _accumulator(channel) for _, channel in found]
+        try:
+            for block in blocks:
+                n = len(block[0])
+                users += n
+                for i, (entry, channel) in enumerate(found):
+                    accumulator = accumulators[i]
+                    if accumulator is not None:
+                        accumulator.add(*block)
+                    elif n:
+                        totals[i] = totals[i] + n * self.__reports(channel, block, n, entry.level)
+            if users == 0:
+                raise ValueError("no user answers")
+            out = [
+                total / users if accumulator is None else accumulator.finish(entry.level, self.__noise)
+                for (entry, _), total, accumulator in zip(found, totals, accumulators, strict=True)
+            ]
+        except Exception as problem:
+            raise self.__fail(
+                "DP323", f"draws {', '.join(names)}: {problem}", "hand over blocks (x, y) of one row a user, as the channels are planned"
+            ) from problem
+        return tuple(self.__done(name, entry, value, users) for name, (entry, _), value in zip(names, found, out, strict=True))
 
     def __reports(self, channel: Channel, values: Any, users: int, level: float) -> Array:
         """The aggregate of one set of users: its law in a study, report by report otherwise."""

@@ -1,0 +1,1 @@
+"""Convex empirical risk minimisation: one file an algorithm."""

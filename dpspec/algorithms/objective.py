@@ -1,0 +1,144 @@
+"""The objective of a ``minimise`` task, vectorised: F(w) = (1/n) sum phi(<w, x_i>, y_i) + l2/2 |w|^2 + l1 |w|_1 over a set.
+
+The *data part* (1/n) sum phi is what an algorithm noises: the regulariser is public, so it is added after the draw and cancels in
+every sensitivity. Products run over cache-sized blocks of records, dense or CSR, so the gradient reads the data once from memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpspec.algorithms.sets import REALS, ConstraintSet, soft_threshold
+
+Vector: TypeAlias = NDArray[np.float64]
+#: phi or a derivative of it in u, elementwise over u = <w, x> and y, both of shape (rows,).
+Scalar: TypeAlias = Callable[[Vector, Vector], Vector]
+
+_BLOCK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Objective:
+    """``phi`` and its first two derivatives in u (``curvature`` may be None where phi is not twice differentiable).
+
+    ``records`` below have ``x`` (n, d), ``y`` (n,) and ``blocks(size)``; ``n`` is the public number of records that sums are divided
+    by, and defaults to how many there are. Raises ``ValueError`` when there are no labels and phi needs them (y is None).
+    """
+
+    phi: Scalar
+    slope: Scalar
+    curvature: Scalar | None = None
+    l2: float = 0.0
+    l1: float = 0.0
+    over: ConstraintSet = field(default_factory=lambda: REALS)
+
+    def data_value(self, w: Vector, records: Any, n: int | None = None) -> float:
+        """(1/n) sum phi(<w, x_i>, y_i)."""
+        total = 0.0
+        for x, y in _blocks(records):
+            total += float(self.phi(np.asarray(x @ w), y).sum())
+        return total / (records.n if n is None else n)
+
+    def data_gradient(self, w: Vector, records: Any, n: int | None = None) -> Vector:
+        """(1/n) sum phi'(<w, x_i>, y_i) x_i, shape (d,)."""
+        total = np.zeros(w.size)
+        for x, y in _blocks(records):
+            total += x.T @ self.slope(np.asarray(x @ w), y)
+        total /= records.n if n is None else n
+        return total
+
+    def data_hessian(self, w: Vector, records: Any, n: int | None = None) -> Vector:
+        """(1/n) sum phi''(<w, x_i>, y_i) x_i x_i^T, shape (d, d). Raises ``ValueError`` without a second derivative."""
+        if self.curvature is None:
+            raise ValueError("this loss has no second derivative")
+        total = np.zeros((w.size, w.size))
+        for x, y in _blocks(records):
+            c = self.curvature(np.asarray(x @ w), y)
+            total += np.asarray(x.T @ (x * c[:, None] if isinstance(x, np.ndarray) else x.multiply(c[:, None]).tocsr().toarray()))
+        total /= records.n if n is None else n
+        return total
+
+    def gradients(self, w: Vector, x: Any, y: Vector) -> Vector:
+        """The gradients of single records, (rows, d): what a client or a clipping algorithm needs."""
+        s = self.slope(np.asarray(x @ w), y)
+        dense: Vector = x * s[:, None] if isinstance(x, np.ndarray) else x.multiply(s[:, None]).toarray()
+        return dense
+
+    def regulariser(self, w: Vector) -> float:
+        """l2/2 |w|^2 + l1 |w|_1."""
+        return 0.5 * self.l2 * float(w @ w) + self.l1 * float(np.abs(w).sum())
+
+    def value(self, w: Vector, records: Any) -> float:
+        """F(w). In study mode only: on private data it is a release that nobody paid for."""
+        return self.data_value(w, records) + self.regulariser(w)
+
+    def gradient(self, w: Vector, records: Any, n: int | None = None) -> Vector:
+        """The gradient of the smooth part, ridge included."""
+        return self.data_gradient(w, records, n) + self.l2 * w
+
+    def prox(self, v: Vector, step: float) -> Vector:
+        """argmin over u in the set of |u - v|^2/2 + step*l1*|u|_1.
+
+        Soft threshold, then project. That order is exact for R^d, boxes and linf balls (coordinate by coordinate), for the l2 ball
+        (its projection rescales) and for the l1 ball (its projection is a soft threshold itself); on the simplex |u|_1 is constant.
+        """
+        if self.l1 > 0.0 and self.over.kind != "simplex":
+            v = soft_threshold(v, step * self.l1)
+        return self.over.project(v)
+
+
+def _blocks(records: Any) -> Iterator[tuple[Any, Vector]]:
+    rows = max(256, _BLOCK_BYTES // (8 * max(records.d, 1)))
+    for x, y in records.blocks(rows):
+        if y is None:
+            raise ValueError("the loss needs labels y and the records have none")
+        yield x, y
+
+
+def optimum(objective: Objective, records: Any, *, tolerance: float = 1e-12, iterations: int = 20_000) -> tuple[Vector, float]:
+    """The non-private reference (catalogue 01, gd-optimum): accelerated proximal gradient with restarts, or L-BFGS where nothing is
+    constrained; ``(w*, F(w*))``. For study mode: the value depends on the records without noise."""
+    d = records.d
+    if objective.l1 == 0.0 and objective.over.kind == "reals":
+        from scipy.optimize import minimize
+
+        found = minimize(
+            lambda w: (objective.value(w, records), objective.gradient(w, records)),
+            np.zeros(d),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": iterations, "maxfun": 2 * iterations, "ftol": 1e-15, "gtol": tolerance, "maxcor": 30},
+        )
+        return found.x, float(found.fun)
+
+    def smooth(w: Vector) -> float:
+        return objective.data_value(w, records) + 0.5 * objective.l2 * float(w @ w)
+
+    w = objective.over.start(d)
+    z, theta, step, best = w, 1.0, 1.0, objective.value(w, records)
+    for _ in range(iterations):
+        g, at = objective.gradient(z, records), smooth(z)
+        while True:  # backtracking
+            u = objective.prox(z - step * g, step)
+            gap = u - z
+            if smooth(u) <= at + float(g @ gap) + float(gap @ gap) / (2 * step) + 1e-15 * abs(at) or step < 1e-14:
+                break
+            step /= 2
+        value = objective.value(u, records)
+        if value > best:  # restart the acceleration
+            if theta == 1.0 and float(np.abs(u - w).max()) <= 1e-9 * max(1.0, float(np.abs(w).max())):
+                break
+            z, theta = w, 1.0
+            continue
+        following = (1 + float(np.sqrt(1 + 4 * theta * theta))) / 2
+        z = u + (theta - 1) / following * (u - w)
+        moved, gained = float(np.linalg.norm(u - w)), best - value
+        w, theta, best, step = u, following, value, step * 1.1
+        if moved <= tolerance * max(1.0, float(np.linalg.norm(w))) and gained <= tolerance * max(abs(best), 1.0):
+            break
+    return w, objective.value(w, records)

@@ -1,0 +1,144 @@
+"""Sparse linear regression in the non-interactive local model with public unlabelled records.
+
+    1. user i: x_i*y_i + Gaussian noise, clipped;    2. server: S = (1/m) sum of public x x^T, b = mean of the reports;
+    3. theta = soft threshold of S^{-1} b.
+
+Source: 004, section 3.2 and Appendix E.2, Algorithm 3, Theorem 4. The whole budget goes to the one draw (analytic calibration; the
+printed variance is illegible in the document and follows from the sensitivity). The public covariance is free of noise, so n of
+order d is enough where the private one needs d^3 to d^4.
+
+Theorem 4's proof bounds the error of the PUBLIC covariance by sqrt(log d/n); it is sqrt(log d/m), so a term C sqrt(k log d/m) belongs
+to the bound and m must grow with n epsilon^2/(d log^2 n log(1/delta)) for the printed rate.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
+from dpspec.algorithms.estimate import Estimate, Published
+from dpspec.algorithms.sparse import nldp_sparse_linear_regression as private
+from dpspec.privacy.schedule import Draw, Tree
+
+_CLIPS = "each client clips its own record"
+
+CARD = Card(
+    id="nldp-sparse-linear-regression-public",
+    title="Sparse linear regression with public unlabelled records",
+    family="sparse",
+    task="estimate-theta",
+    models=("nldp", "sldp"),
+    guarantees=("approx", "zcdp", "gdp"),
+    sources=(Source("004", "3.2, E.2", "Algorithm 3", ("Theorem 4",)),),
+    summary="One message a user: noisy x y; the covariance comes from public records.",
+    needs=(
+        Need("x", "privacy", "|x|_2 <= r", enforced_by=_CLIPS),
+        Need("y", "privacy", "|y| <= tau2", enforced_by=_CLIPS),
+        Need("sub-gaussian", "utility", "x (private and public, one law) and y are sub-Gaussian"),
+        Need("sparse", "utility", "theta has at most k non-zeros and |theta|_1 <= 1"),
+    ),
+    options={"product": private.PRODUCT},
+    tunables={
+        "tau1": Tunable(private.TAU1, "004 Theorem 4: O(sigma sqrt(log n)); used by product = cube", minimum=1e-12),
+        "tau2": Tunable(private.TAU2, private.TAU2_SOURCE, minimum=1e-12),
+        "r": Tunable(private.RADIUS, "concentration of |x|_2", minimum=1e-12),
+        "threshold": Tunable("1", "multiple of the noise quantile sqrt(2 log(2 d)) sd (constant open in 004)", minimum=0.0),
+    },
+    bounds=(
+        Bound(
+            "l2-error",
+            "order",
+            "upper",
+            "C*log(n)*sqrt(d*k*log(d)*log(1/delta))/(sqrt(n)*epsilon)",
+            "proved",
+            "004 Theorem 4",
+            conditions="m >= C*max(d^2/kappa_inf^2, n*epsilon^2/(d*log(n)^2*log(1/delta)))",
+        ),
+        Bound(
+            "l2-error",
+            "order",
+            "upper",
+            "C*(log(n)*sqrt(d*k*log(d)*log(1/delta))/(sqrt(n)*epsilon) + sqrt(k*log(d)/m))",
+            "proved",
+            "004 Theorem 4 with the public term repaired",
+            conditions="m >= C*d^2/kappa_inf^2",
+        ),
+        Bound(
+            "l2-error",
+            "order",
+            "lower",
+            "C*sqrt(d*k*log(d/k)/(n*epsilon^2))",
+            "proved",
+            "004 Theorem 1",
+            conditions="epsilon-NLDP without public records, epsilon < 1",
+        ),
+    ),
+    faults=(
+        Fault(
+            "004 Theorem 4, term T3: the covariance error is sqrt(log d/n)",
+            "it is that of the m public records, sqrt(log d/m); a term C sqrt(k log d/m) is missing",
+            "tests/algorithms/test_nldp_sparse_linear_regression.py::test_the_public_term_depends_on_m",
+            "utility",
+        ),
+        Fault(
+            "004 Algorithm 3: variance of the noise",
+            "illegible in the document; 8 d tau1^2 tau2^2 log(1.25/delta)/epsilon^2 follows from the sensitivity, for epsilon <= 1",
+            "tests/algorithms/test_nldp_sparse_linear_regression.py::test_the_classical_scale_of_algorithm_3",
+            "text",
+        ),
+    ),
+    cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*d", "memory_bytes": "8*(m*d + d*d)"},
+    spec="specs/sparse/nldp-sparse-linear-regression-public.dps",
+)
+
+
+def accepts(p: Problem, t: Tunables) -> str | None:
+    if "public" not in p.modifiers:
+        return "it needs public records of x (`with public x (m = 10_000)`)"
+    if p.facts.get("m", math.inf) <= p.d:
+        return f"m = {p.facts['m']:g} public records cannot give an invertible covariance in dimension d = {p.d}"
+    return private.accepts(p, t)
+
+
+def schedule(p: Problem, t: Tunables) -> Tree:
+    return Draw("xy", private.product_channel(p, t), per="user")
+
+
+def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+    public = records.public_x
+    if public is None:
+        raise ValueError("the records come without public_x")
+    s = np.asarray((public.T @ public).todense() if hasattr(public, "tocsr") else public.T @ public) / public.shape[0]
+    b = release.mean_blocks("xy", private.dense_blocks(records))
+    noise = (0.0, release.scale("xy") / math.sqrt(p.n))
+    return private.solve(private.repaired_inverse(s, "floor", p.facts.get("eig_min", 0.0)), b, noise, t.threshold)
+
+
+def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
+    """2 sqrt(k) lam with the threshold that ``run`` would use at a covariance eig_min I (or I), plus the public term sqrt(k log d/m)."""
+    k = p.facts.get("k", p.d)
+    sd = calibrated.scale("xy") / math.sqrt(p.n) / p.facts.get("eig_min", 1.0)
+    public = math.sqrt(k * math.log(2 * p.d) / p.facts["m"]) if "m" in p.facts else 0.0
+    return float(2 * math.sqrt(k) * math.sqrt(2 * math.log(2 * p.d)) * sd + public)
+
+
+def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:
+    if budget.kind != "approx":
+        return ()
+    from dpspec.privacy.gaussian import epsilon_of
+
+    e, delta = float(budget.epsilon_exact), float(budget.delta_exact)
+    c = math.sqrt(8 * math.log(1.25 / delta)) / e
+    return (
+        Published(
+            "004 Algorithm 3 (classical scale; printed value illegible)",
+            "xy",
+            "sqrt(8*d*log(1.25/delta))*tau1*tau2/epsilon",
+            c * math.sqrt(p.d) * t.tau1 * t.tau2,
+            epsilon_of(2 / c, delta),
+            "" if e <= 1 else "the formula is proved for epsilon <= 1 only",
+        ),
+    )
