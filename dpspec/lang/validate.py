@@ -1,0 +1,374 @@
+"""What can be said about an analysis from its text alone: ranges, names in scope, parts that must fit together.
+
+Nothing here knows an algorithm, a loss certificate or an accountant: those are the compiler's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpspec.lang.vocabulary import ASSUMPTIONS, LAWS, LOSSES, REGULARISERS, nearest
+from dpspec.spec.diagnostics import Diagnostic, Span
+from dpspec.spec.expr import FUNCTIONS, Call, Expr, Name, NotANumber, Unbound, evaluate, walk
+from dpspec.spec.model import (
+    Analysis,
+    Answer,
+    Ball,
+    Box,
+    Encode,
+    Estimate,
+    EstimateTheta,
+    Finite,
+    Fit,
+    Minimise,
+    Regress,
+    Release,
+    Set,
+    Sparse,
+)
+
+if TYPE_CHECKING:
+    from dpspec.lang.source import SourceMap
+
+MAX_BUDGET = 1000
+MIN_BUDGET = Fraction(1, 10**9)
+MAX_SIZE = 10**12
+MAX_LEVELS = 10**6
+MAX_VARY = 1000
+RESERVED = frozenset(
+    {"w", "x", "y", "x1", "y1", "x2", "y2", "u", "theta", "norm", "pi", "noise", "I", "m", "epsilon", "delta", "rho", "mu"}
+)
+_MISSING = frozenset({"DP108", "DP130"})
+
+
+class Checker:
+    def __init__(self, analysis: Analysis, spans: SourceMap, broken: frozenset[str]) -> None:
+        self.a = analysis
+        self.spans = spans
+        self.broken = broken
+        self.found: list[Diagnostic] = []
+        self.values: dict[str, Fraction | float] = {}
+        self.known: set[str] = set()
+
+    def error(self, code: str, message: str, help: str, *path: str | int, span: Span | None = None) -> None:
+        self.found.append(Diagnostic(code, "error", message, help, span or self.spans.get(*path)))
+
+    # ---------------------------------------------------------------------------------------------------- numbers
+
+    def functions(self, e: Expr, more: Iterable[str] = ()) -> bool:
+        good = True
+        for node in walk(e):
+            if isinstance(node, Call) and node.function not in FUNCTIONS and node.function not in more:
+                near = nearest(node.function, [*FUNCTIONS, *more])
+                help = f"Did you mean `{near}`?" if near else "Functions are " + ", ".join(FUNCTIONS) + "."
+                self.error("DP115", f"unknown function `{node.function}`", help, span=node.span)
+                good = False
+        return good
+
+    def scope(self, e: Expr, known: Iterable[str]) -> bool:
+        """Report names out of scope. Silent when the constants could not all be read."""
+        allowed = set(known)
+        good = True
+        for node in walk(e):
+            if isinstance(node, Name) and node.id not in allowed:
+                good = False
+                if "data" not in self.broken:
+                    near = nearest(node.id, allowed) or next((k for k in sorted(allowed) if k.lower() == node.id.lower()), None)
+                    shown = ", ".join(sorted(allowed)) or "none"
+                    help = f"Did you mean `{near}`?" if near else f"Known here: {shown}. Add `{node.id} = ...` to `data` for a constant."
+                    self.error("DP116", f"`{node.id}` means nothing here", help, span=node.span)
+        return good
+
+    def number(self, e: Expr | None, extra: Iterable[str] = ()) -> Fraction | float | None:
+        """The value of a number of the analysis; None when it has none (reported) or depends on a size not given."""
+        if e is None or not self.functions(e) or not self.scope(e, {*self.known, *extra}):
+            return None
+        try:
+            return evaluate(e, self.values)
+        except Unbound:
+            return None  # n or d not declared: the compiler takes them from the data source
+        except NotANumber as error:
+            self.error("DP114", f"this has no finite value: {error.reason}", "Give a finite number.", span=e.span)
+            return None
+
+    def whole(self, e: Expr | None, code: str, what: str, low: int, high: int, *path: str | int) -> int | None:
+        value = self.number(e)
+        if value is None:
+            return None
+        if value != value.__floor__() or not low <= value <= high:
+            self.error(code, f"{what} is a whole number from {low:,} to {high:,}", "Correct the number.", *path)
+            return None
+        return int(value)
+
+    # ---------------------------------------------------------------------------------------------------- sections
+
+    def run(self) -> list[Diagnostic]:
+        self.data()
+        self.privacy()
+        for i, assumption in enumerate(self.a.assume):
+            if assumption.name not in ASSUMPTIONS and (near := nearest(assumption.name, ASSUMPTIONS)):
+                self.error("DP107", f"unknown assumption `{assumption.name}`", f"Did you mean `{near}`?", "assume", i, "name")
+            for e in (*assumption.args, *(e for _, e in assumption.options)):
+                self.number(e, extra=("w", "x", "y"))
+        for i, release in enumerate(self.a.releases):
+            self.release(i, release)
+        self.shares()
+        self.study()
+        if self.broken & {"data", "privacy", "release", "file"}:
+            sections = {"DP130": {"privacy", "file"}, "DP108": self.broken}
+            self.found = [d for d in self.found if d.code not in _MISSING or not self.broken & sections[d.code]]
+        return self.found
+
+    def data(self) -> None:
+        data = self.a.data
+        for name in ("n", "d"):
+            e: Expr | None = getattr(data, name)
+            value = None
+            if e is not None:
+                self.known = {"pi", *self.values, *(k for k, _ in data.constants)}
+        self.known = {"pi", "n", "d", *(k for k, _ in data.constants)}
+        waiting: dict[str, Expr] = {k: e for k, e in (("n", data.n), ("d", data.d), *data.constants) if e is not None}
+        for name, _ in data.constants:
+            if name in RESERVED:
+                path = ("data", "constants", name)
+                self.error("DP107", f"`{name}` has a meaning of its own", "Give the constant another name.", *path)
+        progress = True
+        while waiting and progress:  # constants may use each other in any order
+            progress = False
+            for name, e in list(waiting.items()):
+                needs = {node.id for node in walk(e) if isinstance(node, Name)} - {"pi"}
+                if needs & set(waiting):
+                    continue
+                del waiting[name]
+                progress = True
+                if name in ("n", "d"):
+                    size = self.whole(e, "DP140", f"`{name}`", 1, MAX_SIZE, "data", name)
+                    value = None if size is None else Fraction(size)
+                else:
+                    value = self.number(e)  # type: ignore[assignment]
+                if value is not None:
+                    self.values[name] = value
+        for name, e in waiting.items():
+            self.error("DP116", f"`{name}` is defined by itself", "Give it a number.", span=e.span)
+        if data.d is None and any(d.variable == "x" for d in data.domains) and data.source is None:
+            pass  # d may come from the assumptions of a study; the compiler asks for it where it is needed
+        for i, domain in enumerate(data.domains):
+            self.set(domain.set, "data", "domains", i, "set")
+            self.enforcement(i)
+        for i, encode in enumerate(data.encode):
+            self.encode(i, encode)
+
+    def set(self, s: Set, *path: str | int) -> None:
+        if isinstance(s, Ball):
+            radius = self.number(s.radius)
+            if radius is not None and radius <= 0:
+                self.error("DP141", "the radius of a ball is positive", "Give a radius above 0.", *path, "radius")
+        elif isinstance(s, Box):
+            low, high = self.number(s.low), self.number(s.high)
+            if low is not None and high is not None and low >= high:
+                self.error("DP141", "the interval is empty", "Write the lower end first.", *path)
+        elif isinstance(s, Finite):
+            values = [v for v in (self.number(e) for e in s.values) if v is not None]
+            if len(set(values)) < len(values):
+                self.error("DP141", "a value is listed twice", "List each value once.", *path)
+        elif isinstance(s, Sparse):
+            self.whole(s.k, "DP141", "the number of non-zero coordinates", 1, MAX_SIZE, *path, "k")
+
+    def enforcement(self, i: int) -> None:
+        domain = self.a.data.domains[i]
+        by, s = domain.by, domain.set
+        path = ("data", "domains", i, "by")
+        if by is None:
+            return
+        if by.how == "scale" and not isinstance(s, Ball):
+            self.error("DP142", "`scale` puts records into a ball, and this set is none", "Use clip for a box or an interval.", *path)
+        if by.how == "clip" and not (isinstance(s, Box) or (isinstance(s, Ball) and s.norm == "linf")):
+            help = "Use scale for a ball, or declare box(a, b) or ball(linf, r)."
+            self.error("DP142", "clamping coordinates does not put a record into this set", help, *path)
+        if by.how == "shrink":
+            tau = self.number(by.tau)
+            if tau is not None and tau <= 0:
+                self.error("DP142", "the threshold of `shrink` is positive", "Give a number above 0.", *path, "tau")
+        if by.how == "map":
+            if not isinstance(s, Finite):
+                self.error("DP142", "`map` puts values into a finite set, and this set is none", "Declare {a, b}.", *path)
+            keys = [k for k, _ in by.mapping]
+            if len(set(keys)) < len(keys):
+                self.error("DP142", "a value is mapped twice", "Keep one.", *path)
+            images = [self.number(e) for _, e in by.mapping]
+            if isinstance(s, Finite) and None not in images:
+                allowed = {self.number(e) for e in s.values}
+                for (key, _), image in zip(by.mapping, images, strict=True):
+                    if None not in allowed and image not in allowed:
+                        self.error("DP142", f"`{key}` is mapped to a value outside the set", "Map into the set.", *path)
+
+    def encode(self, i: int, encode: Encode) -> None:
+        path = ("data", "encode", i)
+        if encode.how == "one-hot":
+            self.whole(encode.args[0], "DP145", "the number of levels", 2, MAX_LEVELS, *path)
+        elif encode.how == "levels":
+            if len(encode.levels) < 2 or len(set(encode.levels)) < len(encode.levels):
+                self.error("DP145", "levels are two texts or more, each once", 'For example levels("no", "yes").', *path)
+        else:
+            a, b = (self.number(e) for e in encode.args)
+            if encode.how == "range" and a is not None and b is not None and a >= b:
+                self.error("DP145", "the range is empty", "Write the lower end first.", *path)
+            if encode.how == "standard" and b is not None and b <= 0:
+                self.error("DP145", "the scale of `standard` is positive", "Give a scale above 0.", *path)
+
+    def privacy(self) -> None:
+        p = self.a.privacy
+        given = [name for name in ("epsilon", "rho", "mu") if getattr(p, name) is not None]
+        if not given:
+            if p.delta is not None:
+                self.error("DP134", "delta without epsilon", "Add epsilon, or leave delta out.", "privacy", "delta")
+            else:
+                self.error("DP130", "there is no privacy budget", "Add `epsilon = 1`, `rho = 0.1` or `mu = 0.5`.", "privacy")
+        for other in given[1:]:
+            message = f"{given[0]} and {other} are both given"
+            self.error("DP131", message, "Keep one: the others follow from it by conversion.", "privacy", other)
+        if p.delta is not None and given and given[0] != "epsilon":
+            self.error("DP134", f"{given[0]} takes no delta", "Leave delta out.", "privacy", "delta")
+        for name in given:
+            value = self.number(getattr(p, name))
+            if value is not None and not MIN_BUDGET <= value <= MAX_BUDGET:
+                why = f"{name} is a positive number" if value <= 0 else f"{name} lies outside the accepted range"
+                self.error("DP132", why, f"Give a number from 1e-9 to {MAX_BUDGET}.", "privacy", name)
+        delta = self.number(p.delta)
+        if delta is not None and not 0 < delta < 1:
+            help = "Give a number between 0 and 1, well below 1/n; for pure differential privacy leave delta out."
+            self.error("DP133", "delta lies strictly between 0 and 1", help, "privacy", "delta")
+        if p.public is not None:
+            self.whole(p.public.m, "DP140", "the number of public records", 1, MAX_SIZE, "privacy", "public", "m")
+
+    # ---------------------------------------------------------------------------------------------------- releases
+
+    def release(self, i: int, release: Release) -> None:
+        task = release.task
+        path = ("releases", i, "task")
+        if isinstance(task, Minimise):
+            self.loss(task)
+        elif isinstance(task, EstimateTheta) and task.form == "nonlinear" and task.link is not None:
+            self.functions(task.link, ("sigmoid", "logistic"))
+            self.scope(task.link, {"u", *self.known})
+        elif isinstance(task, Estimate) and task.what == "subspace":
+            if len(task.args) != 1:
+                self.error("DP147", "subspace(x, k) takes one dimension", "Write subspace(x, 3).", *path)
+            for e in task.args:
+                self.whole(e, "DP147", "the dimension of a subspace", 1, MAX_SIZE, *path)
+        elif isinstance(task, Regress):
+            for e in task.args:
+                value = self.number(e)
+                if value is not None and value <= 0:
+                    self.error("DP147", "the parameters of a kernel are positive", "Give a number above 0.", *path)
+        elif isinstance(task, Fit):
+            self.fit(task, *path)
+        elif isinstance(task, Answer):
+            if len(task.args) != 1:
+                self.error("DP147", f"`{task.queries}` takes one number", f"Write {task.queries}(3).", *path)
+            for e in task.args:
+                self.whole(e, "DP147", f"the parameter of `{task.queries}`", 1, 10_000, *path)
+        over = getattr(task, "over", None)
+        if over is not None:
+            self.set(over, *path, "over")
+        if release.expect is not None:
+            value = self.number(release.expect.at_most)
+            if value is not None and value <= 0:
+                self.error("DP144", "a target is a positive number", "Give a number above 0.", "releases", i, "expect", "at_most")
+            p = self.number(release.expect.probability)
+            if p is not None and not 0 < p < 1:
+                where = ("releases", i, "expect", "probability")
+                self.error("DP144", "a probability lies strictly between 0 and 1", "For example 0.95.", *where)
+
+    def fit(self, task: Fit, *path: str | int) -> None:
+        if task.model == "regression-with-missing":
+            rates = [self.number(e) for e in task.args]
+            if len(rates) > 1 or any(r is not None and not 0 <= r < 1 for r in rates):
+                self.error("DP147", "the missing rate is one number in [0, 1)", "Write regression-with-missing(0.1).", *path)
+        elif len(task.args) > 1 or (task.model == "gmm" and not task.args):
+            self.error("DP147", f"{task.model}(k) takes the number of components", f"Write {task.model}(2).", *path)
+        else:
+            for e in task.args:
+                self.whole(e, "DP147", "the number of components", 1, 10_000, *path)
+
+    def loss(self, task: Minimise) -> None:
+        variables = {"w", "x1", "y1", "x2", "y2"} if task.pairwise else {"w", "x", "y"}
+        named = {*LOSSES, *REGULARISERS}
+        self.functions(task.loss, named)
+        self.scope(task.loss, {*variables, *self.known, *LOSSES, "norm"})
+        for node in walk(task.loss):
+            if isinstance(node, Call) and (arity := LOSSES.get(node.function) or REGULARISERS.get(node.function)):
+                low, high = arity
+                if not low <= len(node.args) <= high:
+                    takes = f"{low}" if low == high else f"{low} to {high}"
+                    self.error("DP115", f"`{node.function}` takes {takes} numbers", "Correct the arguments.", span=node.span)
+
+    def shares(self) -> None:
+        releases = self.a.releases
+        total: Fraction | float = 0
+        for i, release in enumerate(releases):
+            if release.share is not None:
+                share = self.number(release.share)
+                if share is not None and share <= 0:
+                    self.error("DP143", "a share is a positive weight", "Give a number above 0.", "releases", i, "share")
+            if release.part is not None:
+                part = self.number(release.part)
+                if part is None:
+                    continue
+                if not 0 < part <= 1:
+                    self.error("DP143", "a part is a fraction of the records, in (0, 1]", "For example 1/2.", "releases", i, "part")
+                    continue
+                total += part
+                if total > 1:
+                    self.error("DP143", "the parts add up to more than all records", "Make them smaller.", "releases", i, "part")
+        shared = [r.share is not None for r in releases if r.part is None]
+        if any(shared) and not all(shared):
+            i = next(i for i, r in enumerate(releases) if r.part is None and r.share is None)
+            help = "Give every release a share, or none."
+            self.error("DP143", f"release `{releases[i].name}` has no share while others have one", help, "releases", i)
+
+    # -------------------------------------------------------------------------------------------------------- study
+
+    def study(self) -> None:
+        for law in self.a.simulate:
+            self.functions(law.law, LAWS | LOSSES.keys())
+        study = self.a.study
+        if study is None:
+            return
+        self.whole(study.trials, "DP146", "`trials`", 1, 1_000_000, "study", "trials")
+        self.whole(study.seed, "DP146", "`seed`", 0, 2**63 - 1, "study", "seed")
+        p = self.a.privacy
+        budgets = [name for name in ("epsilon", "delta", "rho", "mu") if getattr(p, name) is not None]
+        may = {"n", "d", *(k for k, _ in self.a.data.constants), *budgets, *(("m",) if p.public is not None else ())}
+        for i, vary in enumerate(study.vary):
+            path = ("study", "vary", i)
+            if vary.variable not in may:
+                near = nearest(vary.variable, may)
+                help = f"Did you mean `{near}`?" if near else "One of " + ", ".join(sorted(may)) + "."
+                if "data" not in self.broken and "privacy" not in self.broken:
+                    self.error("DP146", f"`{vary.variable}` cannot be varied", help, *path, "variable")
+                continue
+            if not 1 <= len(vary.values) <= MAX_VARY:
+                self.error("DP146", f"`vary` takes 1 to {MAX_VARY} values", "List the values in [ ].", *path)
+            values: list[Fraction | float] = []
+            for k, e in enumerate(vary.values):
+                if vary.variable in ("n", "d", "m"):
+                    size = self.whole(e, "DP146", f"a value of `{vary.variable}`", 1, MAX_SIZE, *path, "values", k)
+                    value = None if size is None else Fraction(size)
+                else:
+                    value = self.number(e)  # type: ignore[assignment]
+                    low, high = (0, 1) if vary.variable == "delta" else (MIN_BUDGET, MAX_BUDGET)
+                    outside = value is not None and vary.variable in budgets and not low <= value <= high
+                    if outside or (vary.variable == "delta" and value in (0, 1)):
+                        self.error("DP146", f"a value of `{vary.variable}` outside its range", "Correct it.", *path, "values", k)
+                if value is not None and value in values:
+                    self.error("DP146", "a value is listed twice", "List each value once.", *path, "values", k)
+                if value is not None:
+                    values.append(value)
+
+
+def validate(analysis: Analysis, spans: SourceMap, broken: frozenset[str] = frozenset()) -> list[Diagnostic]:
+    """Every static finding about an analysis. ``broken``: sections with a part that could not be read, about which less is said."""
+    return Checker(analysis, spans, broken).run()
