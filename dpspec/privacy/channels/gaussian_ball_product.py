@@ -60,7 +60,7 @@ class GaussianBallProduct:
         return out[0] if single else out
 
     def aggregate(self, reports: Array, level: float) -> Array:
-        return np.atleast_2d(reports).mean(axis=0)
+        return np.asarray(np.atleast_2d(reports).mean(axis=0))
 
     def sample_mean(self, records: Records, level: float, noise: NoiseSource) -> Array:
         """One matrix-vector product and one normal vector N(0, scale^2/n)."""
@@ -81,9 +81,14 @@ class BallProductAccumulator:
     def add(self, x: Array, y: Array | None = None) -> None:
         if y is None:
             raise ValueError("this channel takes blocks (x, y)")
-        block, response, _ = self._channel.clip((x, y))
-        self._total += response @ block
-        self.count += block.shape[0]
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            norms = np.sqrt(np.einsum("ij,ij->i", x, x))
+            if x.shape[1] == self._channel.dim and np.isfinite(norms).all() and np.isfinite(y).all():  # no copy: the scaling goes into y
+                self._total += (clip_cube(y, self._channel.y_clip) * np.minimum(1.0, self._channel.radius / norms)) @ x
+            else:
+                block, response, _ = self._channel.clip((x, y))
+                self._total += response @ block
+        self.count += x.shape[0]
 
     def finish(self, level: float, noise: NoiseSource) -> Array:
         return self._total / self.count + noise.gaussian(self._channel.scale(level) / self.count**0.5, self._channel.dim)
