@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, NoReturn, TypeAlias
 
 from dpspec.lang.text import Locate
-from dpspec.lang.vocabulary import ascii_name
+from dpspec.lang.vocabulary import ascii_name, spelt_out
 from dpspec.spec.diagnostics import Diagnostic, Span
 from dpspec.spec.expr import FUNCTIONS, Bin, Call, Expr, Inner, Name, Neg, Norm, NotANumber, Num, Unbound, evaluate, names
 from dpspec.spec.model import (
@@ -126,6 +126,7 @@ def _constant(name: str, value: Any) -> None:
 ACTIONS["first"] = lambda c, v, at, where: v[0]
 ACTIONS["one"] = lambda c, v, at, where: [v[0]]
 ACTIONS["text"] = lambda c, v, at, where: v[0]
+ACTIONS["word"] = lambda c, v, at, where: spelt_out(v[0])
 ACTIONS["minus_text"] = lambda c, v, at, where: "-" + v[0]
 ACTIONS["pair"] = lambda c, v, at, where: (v[0], v[1])
 _constant("none", ())

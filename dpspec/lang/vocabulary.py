@@ -161,6 +161,15 @@ GREEK = {
     "Θ": "Theta",
     "Δ": "Delta",
     "Λ": "Lambda",
+    "χ": "chi",
+    "ι": "iota",
+    "υ": "upsilon",
+    "Γ": "Gamma",
+    "Φ": "Phi",
+    "Ψ": "Psi",
+    "Ω": "Omega",
+    "Ξ": "Xi",
+    "Π": "Pi",
 }
 
 #: Symbols with an ASCII spelling, by what they stand for in the grammar.
@@ -214,6 +223,11 @@ def ascii_name(text: str) -> str:
     """``ε`` is epsilon and ``lambda`` is lam; a Greek letter inside a longer name is spelt out too."""
     if text in GREEK:
         return GREEK[text]
+    return spelt_out(text)
+
+
+def spelt_out(text: str) -> str:
+    """Every Greek letter by its name."""
     if text.isascii():
         return text
     return "".join(GREEK.get(c, c if c.isascii() else f"u{ord(c):x}") for c in text)
