@@ -190,3 +190,143 @@ def zcdp_rho(epsilon: Number, delta: Number) -> float:
 def _log(value: Fraction) -> float:
     """log of a positive rational, also where it underflows a double."""
     return math.log(value.numerator) - math.log(value.denominator)
+
+
+def pure_to_approx(guarantee: Pure) -> Approx:
+    return Approx(guarantee.epsilon, 0.0)
+
+
+def zcdp_to_approx(guarantee: Zcdp, delta: Number) -> Approx:
+    """See :func:`zcdp_epsilon`."""
+    return Approx(zcdp_epsilon(guarantee.rho, delta), float_up(exact(delta)))
+
+
+def zcdp_to_renyi(guarantee: Zcdp, order: float) -> Renyi:
+    """By definition: rho*order."""
+    if not order > 1:
+        raise ValueError(f"the order of a Renyi guarantee is greater than 1, got {order}")
+    return Renyi(order, float_up(exact(guarantee.rho) * exact(order)))
+
+
+def pure_to_renyi(guarantee: Pure, order: float) -> Renyi:
+    """The Renyi divergence of randomised response, which is the largest of all epsilon-DP mechanisms (Mironov 2017, Proposition 5):
+    log((e^(a eps) + e^((1 - a) eps))/(1 + e^eps))/(a - 1) with the terms of p = e^eps/(1 + e^eps). Rounded up."""
+    if not order > 1:
+        raise ValueError(f"the order of a Renyi guarantee is greater than 1, got {order}")
+    with gaussian._precision(192) as flint:
+        e, a = flint.arb(guarantee.epsilon), flint.arb(order)
+        value = (((a * e).exp() + ((1 - a) * e).exp()) / (1 + e.exp())).log() / (a - 1)
+        return Renyi(order, gaussian._upper(flint, value))
+
+
+# ----------------------------------------------------------------------------------------------------------- Gaussian DP
+
+
+def gdp_to_approx(guarantee: Gdp, delta: Number) -> Approx:
+    """Exact in both directions: mu-GDP is equivalent to (epsilon, delta(epsilon; mu))-DP for all epsilon >= 0 (Dong, Roth, Su 2022,
+    Corollary 2.13)."""
+    return Approx(gaussian.epsilon_of(guarantee.mu, delta), float_up(exact(delta)))
+
+
+def gdp_to_zcdp(guarantee: Gdp) -> Zcdp:
+    """mu^2/2, the divergence of the Gaussian itself (document 000, Lemma 2.1.9 with its square restored)."""
+    return Zcdp(float_up(exact(guarantee.mu) ** 2 / 2))
+
+
+def pure_to_gdp(guarantee: Pure) -> Gdp:
+    """The least mu with epsilon-DP implying mu-GDP; see :func:`dpspec.privacy.accounting.pure_mu`."""
+    from dpspec.privacy.accounting import pure_mu
+
+    return Gdp(float_up(pure_mu(exact(guarantee.epsilon))))
+
+
+# ------------------------------------------------------------------------------------------------------------------ f-DP
+
+
+def trade_off(guarantee: Pure | Approx | Zcdp | Gdp) -> TradeOff:
+    """The curve that the guarantee is equivalent to: false-positive rate to the least false-negative rate of any attack.
+
+    Approx: max(0, 1 - delta - e^epsilon a, e^-epsilon (1 - delta - a)) (Wasserman, Zhou 2010; Kairouz et al. 2015); pure: the same at
+    delta 0; GDP: Phi(Phi^-1(1 - a) - mu). zCDP is weaker than any one curve; here it is the best of its conversions, which is valid.
+    """
+    match guarantee:
+        case Pure(epsilon=epsilon):
+            return TradeOff("pure", lambda a: _lines(a, epsilon, 0.0))
+        case Approx(epsilon=epsilon, delta=delta):
+            return TradeOff("approx", lambda a: _lines(a, epsilon, delta))
+        case Gdp(mu=mu):
+            return TradeOff("gdp", lambda a: _normal_curve(a, mu))
+        case Zcdp(rho=rho):
+            pairs = [(zcdp_epsilon(rho, d), d) for d in (10 ** (-k / 5) for k in range(1, 61))]
+            return TradeOff("zcdp", lambda a: _upper_envelope(a, pairs))
+    raise TypeError(f"{guarantee!r} has no trade-off curve")
+
+
+def _lines(a: Curve, epsilon: float, delta: float) -> Curve:
+    import numpy as np
+
+    steep = 1 - delta - np.exp(min(epsilon, 700.0)) * a
+    flat = np.exp(-epsilon) * (1 - delta - a)
+    return np.asarray(np.maximum(0.0, np.maximum(steep, flat)), dtype=np.float64)
+
+
+def _normal_curve(a: Curve, mu: float) -> Curve:
+    import numpy as np
+    from scipy.special import ndtr, ndtri
+
+    return np.asarray(ndtr(-ndtri(a) - mu), dtype=np.float64)
+
+
+def _upper_envelope(a: Curve, pairs: list[tuple[float, float]]) -> Curve:
+    import numpy as np
+
+    return np.asarray(np.max([_lines(a, epsilon, delta) for epsilon, delta in pairs], axis=0), dtype=np.float64)
+
+
+# ---------------------------------------------------------------------------------------------------------------- groups
+
+
+def group(guarantee: Pure | Approx | Zcdp | Gdp, size: int) -> Pure | Approx | Zcdp | Gdp:
+    """The guarantee for data sets that differ in ``size`` records (k), rounded up.
+
+    Pure: k*epsilon. Approx: (k*epsilon, delta*(e^(k epsilon) - 1)/(e^epsilon - 1)) (Vadhan 2017, Lemma 2.2). zCDP: k^2*rho (Bun, Steinke
+    2016, Proposition 1.9). GDP: k*mu (Dong, Roth, Su 2022, Theorem 2.14). With k the number of records of one user this is user-level
+    privacy of a record-level guarantee; with k = 2 it is replace-one from add-remove (one record out, one in).
+    """
+    if size < 1:
+        raise ValueError(f"a group has at least one record, got {size}")
+    k = Fraction(size)
+    match guarantee:
+        case Pure(epsilon=epsilon):
+            return Pure(float_up(k * exact(epsilon)))
+        case Zcdp(rho=rho):
+            return Zcdp(float_up(k**2 * exact(rho)))
+        case Gdp(mu=mu):
+            return Gdp(float_up(k * exact(mu)))
+        case Approx(epsilon=epsilon, delta=delta):
+            with gaussian._precision(128) as flint:
+                e = flint.arb(epsilon)
+                factor = (size * e).expm1() / e.expm1() if epsilon > 0 else flint.arb(size)
+                return Approx(float_up(k * exact(epsilon)), min(1.0, gaussian._upper(flint, flint.arb(delta) * factor)))
+
+
+def replace_one_from_add_remove(guarantee: Pure | Approx | Zcdp | Gdp) -> Pure | Approx | Zcdp | Gdp:
+    """Replacing a record is removing one and adding one: a group of two. The other direction has no general rule, because a
+    replace-one guarantee says nothing about data sets of different size."""
+    return group(guarantee, 2)
+
+
+def user_level(guarantee: Pure | Approx | Zcdp | Gdp, records: int) -> str:
+    """The guarantee for one user with up to ``records`` records, in words."""
+    whole = group(guarantee, records)
+    match whole:
+        case Pure(epsilon=e):
+            stated = f"epsilon {e:.4g}"
+        case Approx(epsilon=e, delta=d):
+            stated = f"epsilon {e:.4g}, delta {d:.2g}"
+        case Zcdp(rho=r):
+            stated = f"rho {r:.4g} (zCDP)"
+        case Gdp(mu=m):
+            stated = f"mu {m:.4g} (Gaussian DP)"
+    plural = "record" if records == 1 else "records"
+    return f"for a user with up to {records} {plural}: {stated}"

@@ -8,7 +8,8 @@ the grid become infinite; losses below it become the lowest grid loss.
 **Composition.** For independent losses the T-fold law is a convolution power. The discrete law p is first tilted, p~(l) = p(l)
 e^(lam*l)/M(lam), with lam the saddle point of T log M(lam) - lam*epsilon. The tilted sum is centred at epsilon, and
 
-    delta(epsilon) = M(lam)^T e^(-lam*epsilon) * sum over l > epsilon of p~_T(l) e^(-lam(l - epsilon)) (1 - e^(epsilon - l)) + infinite mass,
+    delta(epsilon) = M(lam)^T e^(-lam*epsilon) * sum over l > epsilon of p~_T(l) e^(-lam(l - epsilon)) (1 - e^(epsilon - l))
+                     + infinite mass,
 
 so rounding errors of the transform, which are relative to the largest term, are scaled by about delta itself: a delta of 1e-30
 is as accurate as one of 1e-3 (the plain transform has an absolute floor near 1e-15). The grid is circular; mass that would wrap
@@ -60,10 +61,14 @@ class Law:
 
     @property
     def losses(self) -> Array:
-        return (self.low + np.arange(self.mass.size)) * self.step
+        return _grid(self.low, self.mass.size, self.step)
 
 
 # ------------------------------------------------------------------------------------------------------ discretisation
+
+
+def _grid(low: int, points: int, step: float) -> Array:
+    return np.arange(low, low + points, dtype=np.float64) * step
 
 
 def law(use: Use, step: float, tail: float) -> Law:
@@ -83,9 +88,9 @@ def law(use: Use, step: float, tail: float) -> Law:
     if use.how == "exchange":
         return _symmetric(use, step, high)
     if use.how == "add":  # the same buckets as remove, with the laws exchanged and the sign of the loss turned
-        p, q, rest_low, rest_high = _buckets(use, -np.arange(low, high + 1)[::-1] * step)
+        p, q, rest_low, rest_high = _buckets(use, _grid(-high, high - low + 1, step))
         return _split(q[::-1], p[::-1], rest_high[::-1], rest_low[::-1], low, step)
-    p, q, rest_low, rest_high = _buckets(use, np.arange(low, high + 1) * step)
+    p, q, rest_low, rest_high = _buckets(use, _grid(low, high - low + 1, step))
     return _split(p, q, rest_low, rest_high, low, step)
 
 
@@ -150,7 +155,7 @@ def _opposite_point(use: Use, loss: Array) -> Array:
 
 def _split(p: Array, q: Array, rest_low: Array, rest_high: Array, low: int, step: float) -> Law:
     """Each bucket's mass to its two ends, keeping the masses of P and Q."""
-    edges = (low + np.arange(p.size + 1)) * step
+    edges = _grid(low, p.size + 1, step)
     with np.errstate(over="ignore", invalid="ignore"):
         up = (p - np.exp(edges[:-1]) * q) / -math.expm1(-step)
     up = np.clip(np.where(q == 0, p, up), 0.0, p)
@@ -170,7 +175,7 @@ def _symmetric(use: Use, step: float, high: int) -> Law:
     """The pair whose profile is that of ``remove`` at and above zero and its mirror image below (Zhu, Dong, Wang 2022, Proposition 30):
     the buckets above zero, the same with the laws exchanged below zero, and the remaining mass of both laws at zero."""
     remove = Use(use.pair, use.count, "remove", use.rate)
-    p, q, _, rest = _buckets(remove, np.arange(high + 1) * step)
+    p, q, _, rest = _buckets(remove, _grid(0, high + 1, step))
     mass = np.zeros(2 * high + 1)
     for part in (_split(p, q, np.zeros(2), rest, 0, step), _split(q[::-1], p[::-1], rest[::-1], np.zeros(2), -high, step)):
         mass[high + part.low : high + part.low + part.mass.size] += part.mass

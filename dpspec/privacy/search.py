@@ -185,30 +185,24 @@ def epsilon_spent(tree: Tree, levels: Mapping[str, float], delta: Fraction, neig
         value, tilt = delta_of(parts, math.exp(log_epsilon), float(delta), error, tilt)
         return math.log(value) - target if value > 0 else -800.0
 
-    root = _root(lambda x, error: -excess(x, error), math.log(best), step=-0.05)
-    return best if root is None else min(best, math.exp(root) * (1 + 1e-12))
+    root = _root(lambda x, error: excess(-x, error), -math.log(best) if best > 0 else 0.0)
+    return best if root is None else min(best, math.exp(-root) * (1 + 1e-12))
 
 
 # --------------------------------------------------------------------------------------------------------------- search
 
 
-def _root(excess: Callable[[float, float], float], start: float, step: float = 0.05) -> float | None:
-    """The largest x, within 1e-5, that is shown to have excess(x) <= 0; the excess rises in x (``step`` < 0: the sign of x turned).
+def _root(excess: Callable[[float, float], float], start: float) -> float | None:
+    """The largest x, within 1e-5, that is shown to have excess(x, error) <= 0 on the fine grid; the excess rises in x.
 
-    Secant steps on the coarse grid inside a bracket that is widened as needed, then on the fine grid; None when nothing safe is found.
+    Secant steps inside a bracket that is widened as needed, on the coarse grid and then on the fine one. None when no x is found.
     """
-    turn = 1.0 if step > 0 else -1.0
-    x = turn * start
-    fine = False
+    x, fine, size = start, False, 0.05
     low, high = -math.inf, math.inf  # safe, unsafe
     at_low = at_high = 0.0
-    size = abs(step)
-    done = 0
     best = None
-    while done < 80:
-        done += 1
-        value = excess(turn * x, _FINE if fine else _COARSE) if turn > 0 else -excess(turn * x, _FINE if fine else _COARSE)
-        value = value if turn > 0 else -value
+    for turn in range(100):
+        value = excess(x, _FINE if fine else _COARSE)
         if value <= 0:
             low, at_low = x, value
             best = x if fine else best
@@ -218,24 +212,21 @@ def _root(excess: Callable[[float, float], float], start: float, step: float = 0
             width = high - low
             if width <= (1e-5 if fine else 2e-3):
                 if fine:
-                    return turn * low
+                    return low
                 fine, x, low, high, size = True, low, -math.inf, math.inf, 1e-4
                 continue
             slope = (at_high - at_low) / width
             guess = low - at_low / slope if slope > 0 else (low + high) / 2
             margin = min(0.25 * width, 2e-6 if fine else 5e-4)
-            near_low = done % 2 == 0
-            guess = guess - margin if near_low else guess + margin
-            if not low + 0.01 * width <= guess <= high - 0.01 * width or done > 40:
+            guess += -margin if turn % 2 else margin
+            if not low + 0.01 * width <= guess <= high - 0.01 * width or turn > 40:
                 guess = (low + high) / 2
             x = guess
-        elif math.isfinite(low):
-            x, size = low + size, size * 3
         else:
-            x, size = high - size, size * 3
-        if abs(x) > 200:
-            break
-    return None if best is None else turn * best
+            x, size = (low + size if math.isfinite(low) else high - size), 3 * size
+            if abs(x) > 200:
+                break
+    return best
 
 
 def search(

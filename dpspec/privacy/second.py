@@ -1,0 +1,450 @@
+"""The second accountant: every guarantee is computed again, by other code, from the same tree.
+
+The tree becomes a ``dp_accounting.DpEvent`` (:func:`to_dp_event`, its own walk), and Google's library does the rest: its privacy-loss
+distributions, discretisation and transforms share nothing with :mod:`dpspec.privacy.pld`, and its closed Gaussian form runs on SciPy
+where ours runs on ball arithmetic. Where the library has no event, its building blocks are fed with a profile written down here.
+
+=================================  ================================================================================
+guarantee                          recomputed by
+=================================  ================================================================================
+pure sum                           exact fractions over the events (floats where sampling amplifies)
+Gaussian DP                        library's Gaussian closed form, and its PLD of T composed steps
+zCDP sum                           library's RDP accountant on a fine set of orders (it knows the Gaussian and zCDP events)
+PLD, optimal composition           library's PLD
+=================================  ================================================================================
+
+Three traps of dp_accounting 0.6.0 are avoided by construction. Its accountants read ``GaussianDpEvent`` differently under REPLACE_ONE,
+so events are always normalised (sensitivity 1) and accounted as a plain adjacent pair. ``PLDAccountant`` forgets the count of a
+self-composed ``RandomizedResponseDpEvent``, and its default grid of 1e-4 is too coarse for many steps at a small epsilon, so compositions
+are assembled here from its distributions.
+
+**Tolerance.** The recomputed epsilon may exceed the first one by 1 % (its grid is chosen for 0.3 %) plus 1e-9, and may fall below it by
+no more than 2 % where the first accountant is tight (Gaussian DP, PLD, optimal composition). Beyond: :class:`AccountingMismatch`. The
+library's transform has a floor near 1e-15, so below delta = 1e-10 a PLD is compared at delta = 1e-9 instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from dpspec.privacy.calibrate import Calibrated
+from dpspec.privacy.samplers import Neighbours, removal
+from dpspec.privacy.schedule import Disjoint, Draw, Leaf, Repeat, Sampled, Sequence, Tree
+
+_OVER, _UNDER, _ABSOLUTE = 0.01, 0.02, 1e-9
+_FLOOR, _COMPARED_AT = 1e-10, 1e-9
+
+
+class AccountingMismatch(Exception):
+    """DP307: two accountants disagree. An internal error: no plan may be made from it."""
+
+    code = "DP307"
+
+
+class Recheck(NamedTuple):
+    """The epsilon that the second accountant finds at ``delta``, and its name."""
+
+    epsilon: float
+    delta: float
+    accountant: str
+
+
+# ----------------------------------------------------------------------------------------------------------------- events
+
+
+def to_dp_event(tree: Tree, levels: Mapping[str, float]) -> Any:
+    """The calibrated tree as a ``dp_accounting.DpEvent``, with noise over sensitivity as noise multiplier.
+
+    A pure draw is the randomised response of its epsilon (the worst epsilon-DP mechanism), a bounded-range draw a zCDP event of
+    epsilon^2/8. ``Disjoint`` is its body once. ``Sampled`` is Poisson sampling or sampling without replacement of the composed body.
+    """
+    import dp_accounting as da
+
+    match tree:
+        case Draw(name=name, mechanism=mechanism):
+            level = levels[name]
+            match mechanism.family:
+                case "gaussian":
+                    return da.GaussianDpEvent(level)
+                case "laplace":
+                    return da.LaplaceDpEvent(level)
+                case "bounded-range":
+                    return da.ZCDpEvent(level**2 / 8)
+                case _:
+                    return da.RandomizedResponseDpEvent(2 / (1 + math.exp(level)), 2)
+        case Sequence(parts=parts):
+            return da.ComposedDpEvent([to_dp_event(part, levels) for part in parts])
+        case Repeat(body=body, count=count):
+            return da.SelfComposedDpEvent(to_dp_event(body, levels), count)
+        case Disjoint(body=body):
+            return to_dp_event(body, levels)
+        case Sampled(body=body, method="poisson", rate=rate):
+            return da.PoissonSampledDpEvent(rate, to_dp_event(body, levels))
+        case Sampled(body=body, rate=rate, n=n):
+            return da.SampledWithoutReplacementDpEvent(n, max(1, round(rate * n)), to_dp_event(body, levels))
+    raise TypeError(f"{tree!r} is no schedule")
+
+
+def _flat(tree: Tree, times: int = 1) -> list[tuple[Draw | Sampled, int]]:
+    """The draws and sampled bodies of a tree with their multiplicity (a walk of its own, on purpose)."""
+    match tree:
+        case Draw():
+            return [(tree, times)]
+        case Sequence(parts=parts):
+            return [entry for part in parts for entry in _flat(part, times)]
+        case Repeat(body=body, count=count):
+            return _flat(body, times * count)
+        case Disjoint(body=body):
+            return _flat(body, times)
+        case Sampled(body=body, rate=rate):
+            return _flat(body, times) if rate >= 1 else [(tree, times)]
+    raise TypeError(f"{tree!r} is no schedule")
+
+
+def _pure_epsilon(draw: Draw, level: float) -> Fraction:
+    return 1 / Fraction(level) if draw.mechanism.family == "laplace" else Fraction(level)
+
+
+# --------------------------------------------------------------------------------------------------------------- profiles
+
+_Profile = Callable[[Any], Any]  # epsilon (array, any sign) -> delta
+
+
+def _base_profile(kind: str, parameter: float) -> _Profile:
+    """The privacy profile of one mechanism, for epsilon of either sign, in floats."""
+    import numpy as np
+    from scipy.special import ndtr
+
+    def gaussian(x: Any) -> Any:
+        return ndtr(parameter / 2 - x / parameter) - np.exp(x) * ndtr(-parameter / 2 - x / parameter)
+
+    def laplace(x: Any) -> Any:
+        inside = -np.expm1((np.clip(x, -parameter, parameter) - parameter) / 2)
+        return np.where(x >= parameter, 0.0, np.where(x <= -parameter, -np.expm1(x), inside))
+
+    def pure(x: Any) -> Any:
+        inside = (math.exp(parameter) - np.exp(np.minimum(x, parameter))) / (1 + math.exp(parameter))
+        return np.maximum(inside, np.maximum(-np.expm1(x), 0.0))
+
+    def bounded_range(x: Any) -> Any:
+        inside = np.expm1((np.clip(x, -parameter, parameter) - parameter) / 2) ** 2 / -math.expm1(-parameter)
+        return np.where(x >= parameter, 0.0, np.where(x <= -parameter, -np.expm1(x), inside))
+
+    return {"gaussian": gaussian, "laplace": laplace, "pure": pure, "bounded-range": bounded_range}[kind]
+
+
+def _mirror(profile: _Profile) -> _Profile:
+    """The profile with the two laws exchanged."""
+    import numpy as np
+
+    return lambda x: -np.expm1(x) + np.exp(x) * profile(-x)
+
+
+def _with_record(base: _Profile, rate: float) -> _Profile:
+    """((1 - q)Q + qP against Q): P' - e^x Q = q(P - e^y Q), e^y = 1 + (e^x - 1)/q."""
+    import numpy as np
+
+    def profile(x: Any) -> Any:
+        inner = 1 + np.expm1(x) / rate
+        return np.where(inner > 0, rate * base(np.log(np.maximum(inner, 1e-300))), -np.expm1(x))
+
+    return profile
+
+
+def _exchanged(base: _Profile, rate: float) -> _Profile:
+    """Replace-one on a uniform subset: the profile above for x >= 0, its mirror image for x < 0."""
+    import numpy as np
+
+    above = _with_record(base, rate)
+    below = _mirror(above)
+    return lambda x: np.where(x >= 0, above(np.maximum(x, 0.0)), below(np.minimum(x, 0.0)))
+
+
+def _dots(profile: _Profile, step: float, span: float) -> Any:
+    """The library's connect-the-dots distribution of a profile, on [-span, span]."""
+    import numpy as np
+    from dp_accounting.pld import pld_pmf
+
+    index = np.arange(-math.ceil(span / step), math.ceil(span / step) + 1)
+    return pld_pmf.create_pmf_pessimistic_connect_dots(step, index, np.clip(profile(index * step), 0.0, 1.0))
+
+
+# ------------------------------------------------------------------------------------------------------------------- PLD
+
+
+def _body(body: Tree, levels: Mapping[str, float]) -> tuple[str, float]:
+    """One pair for all draws from one sample: Gaussians add in mu^2, pure draws in epsilon; a mix through Gaussian DP."""
+    inner = _flat(body)
+    draws = [(d, k) for d, k in inner if isinstance(d, Draw)]
+    if len(draws) != len(inner):
+        raise ValueError("sampling inside sampling")
+    families = {d.mechanism.family for d, _ in draws}
+    if families == {"gaussian"}:
+        return "gaussian", math.sqrt(sum(k / levels[d.name] ** 2 for d, k in draws))
+    if "gaussian" not in families:
+        total = float(sum(k * _pure_epsilon(d, levels[d.name]) for d, k in draws))
+        only = draws[0][0].mechanism.family
+        return (only if len(draws) == 1 and draws[0][1] == 1 else "pure"), total
+    from scipy.special import ndtri
+
+    squared = 0.0
+    for d, k in draws:
+        level = levels[d.name]
+        mu = 1 / level if d.mechanism.family == "gaussian" else -2 * float(ndtri(1 / (1 + math.exp(float(_pure_epsilon(d, level))))))
+        squared += k * mu**2
+    return "gaussian", math.sqrt(squared)
+
+
+def _opposite_reach(body: Tree, levels: Mapping[str, float]) -> float | None:
+    """The share of the sensitivity by which a left-out record moves a Gaussian body; None when it is not at most one half."""
+    total = reached = 0.0
+    for d, k in _flat(body):
+        assert isinstance(d, Draw)
+        share = removal(Leaf(d, 1, 1, None))
+        if d.mechanism.family != "gaussian" or share is None or share > 0.5:
+            return None
+        total += k / levels[d.name] ** 2
+        reached += k * share**2 / levels[d.name] ** 2
+    return math.sqrt(reached / total)
+
+
+def _distribution(tree: Tree, levels: Mapping[str, float], neighbours: Neighbours, step: float) -> Any:
+    from dp_accounting.pld import privacy_loss_distribution as library
+
+    whole = library.identity(value_discretization_interval=step)
+    plain = 0.0
+    for entry, times in _flat(tree):
+        if isinstance(entry, Draw):
+            level = levels[entry.name]
+            match entry.mechanism.family:
+                case "gaussian":
+                    plain += times / level**2
+                    continue
+                case "laplace":
+                    one = library.from_laplace_mechanism(level, value_discretization_interval=step)
+                case family:
+                    one = library.PrivacyLossDistribution(_dots(_base_profile(family, level), step, level + 2 * step))
+        else:
+            kind, parameter = _body(entry.body, levels)
+            one = _sampled(entry, kind, parameter, _opposite_reach(entry.body, levels), neighbours, step)
+        whole = whole.compose(one.self_compose(times) if times > 1 else one)
+    if plain:
+        whole = whole.compose(library.from_gaussian_mechanism(1 / math.sqrt(plain), value_discretization_interval=step))
+    return whole
+
+
+def _sampled(entry: Sampled, kind: str, parameter: float, reach: float | None, neighbours: Neighbours, step: float) -> Any:
+    import dp_accounting as da
+    from dp_accounting.pld import privacy_loss_distribution as library
+
+    rate = float(entry.rate)
+    if entry.method == "poisson" and neighbours != "replace-one":
+        if kind == "gaussian":
+            return library.from_gaussian_mechanism(1 / parameter, sampling_prob=rate, value_discretization_interval=step)
+        if kind == "laplace":
+            return library.from_laplace_mechanism(1 / parameter, sampling_prob=rate, value_discretization_interval=step)
+        profile = _with_record(_base_profile(kind, parameter), rate)
+        span = parameter + 2 * step
+        return library.PrivacyLossDistribution(_dots(profile, step, span), _dots(_mirror(profile), step, span))
+    if entry.method == "poisson" and reach is not None:
+        return library.from_gaussian_mechanism(
+            1 / (parameter * reach),
+            sampling_prob=rate,
+            value_discretization_interval=step,
+            neighboring_relation=da.NeighboringRelation.REPLACE_ONE,
+        )
+    span = parameter + 2 * step
+    if kind == "gaussian":
+        span = math.log1p(rate * math.expm1(min(parameter**2 / 2 + 8.5 * parameter, 600))) + 2 * step
+    return library.PrivacyLossDistribution(_dots(_exchanged(_base_profile(kind, parameter), rate), step, span))
+
+
+def _step(tree: Tree, levels: Mapping[str, float], epsilon: float, delta: float) -> float:
+    """A pitch that costs about 0.3 % of epsilon: delta grows by T*lam*(lam + 1)*h^2/12 at tilt lam, which is near log(1/delta)/epsilon."""
+    draws = _flat(tree)
+    gaussian_only = all(isinstance(d, Draw) and d.mechanism.family == "gaussian" for d, _ in draws)
+    uses = 1 if gaussian_only else sum(k for _, k in draws)
+    tilt = max(1.0, 1.2 * math.log(1 / delta) / max(epsilon, 1e-9))
+    step = math.sqrt(12 * 0.003 * tilt * max(epsilon, 1e-9) / (tilt * (tilt + 1) * uses))
+    sizes = []
+    for entry, _ in draws:
+        if isinstance(entry, Sampled):
+            kind, parameter = _body(entry.body, levels)
+            sizes.append(
+                float(entry.rate) * math.sqrt(math.expm1(min(parameter**2, 4.0))) if kind == "gaussian" else float(entry.rate) * parameter
+            )
+        elif entry.mechanism.family != "gaussian":
+            sizes.append(float(_pure_epsilon(entry, levels[entry.name])))
+    for size in sizes:
+        step = min(step, 0.25 * size) if size > 0 else step
+    return min(step, max(epsilon, 1e-9) / 20)
+
+
+def pld_epsilon(tree: Tree, levels: Mapping[str, float], epsilon: float, delta: float, neighbours: Neighbours) -> float:
+    """The epsilon at ``delta`` by the library's privacy-loss distributions. ``epsilon``: its rough size, for the grid only."""
+    step = _step(tree, levels, epsilon, delta)
+    found = math.inf
+    for _ in range(4):  # few steps of a bounded loss need a finer grid than the rule says
+        found = min(found, float(_distribution(tree, levels, neighbours, step).get_epsilon_for_delta(delta)))
+        if found <= epsilon * (1 + _OVER):
+            break
+        step /= 8
+        if _span(tree, levels) / step > 3e6:
+            break
+    return found
+
+
+def _span(tree: Tree, levels: Mapping[str, float]) -> float:
+    """Roughly the width of the composed losses."""
+    width = 0.0
+    for d, k in _draws(tree):
+        level = levels[d.name]
+        width += 16 * math.sqrt(k) / level if d.mechanism.family == "gaussian" else 2 * k * float(_pure_epsilon(d, level))
+    return width
+
+
+# --------------------------------------------------------------------------------------------------------------- recheck
+
+
+def recheck(calibrated: Calibrated) -> Recheck:
+    """Recompute the guarantee of a calibrated schedule. Raises :class:`AccountingMismatch` when the two do not agree."""
+    g = calibrated.guarantee
+    if g.kind == "pure":
+        return _recheck_pure(calibrated)
+    delta = g.delta or 1e-6
+    first = g.epsilon if g.epsilon is not None else _implied(calibrated, delta)
+    tight = calibrated.accountant in ("Gaussian DP", "PLD", "optimal composition")
+    families = {d.mechanism.family for d, _ in _draws(calibrated.tree)}
+    if calibrated.accountant == "pure sum":
+        return _recheck_pure(calibrated)
+    if calibrated.accountant == "zCDP sum":
+        second = _rdp_epsilon(calibrated, delta)
+        name = "dp_accounting RDP"
+    elif calibrated.accountant == "Gaussian DP" and families == {"gaussian"}:
+        second = _gaussian_epsilon(calibrated, delta)
+        name = "dp_accounting Gaussian, and PLD of composed steps"
+    elif calibrated.accountant == "Gaussian DP":
+        second, name, tight = _mu_epsilon(calibrated, delta), "mu from SciPy", False
+    elif delta >= _FLOOR:
+        second = pld_epsilon(calibrated.tree, calibrated.levels, first, delta, calibrated.neighbours)
+        name = "dp_accounting PLD"
+    else:
+        from dpspec.privacy.search import epsilon_spent
+
+        first = epsilon_spent(calibrated.tree, calibrated.levels, Fraction(_COMPARED_AT), calibrated.neighbours)
+        second = pld_epsilon(calibrated.tree, calibrated.levels, first, _COMPARED_AT, calibrated.neighbours)
+        _compare(first, second, tight, calibrated, f"dp_accounting PLD at delta {_COMPARED_AT:g}")
+        assert g.epsilon is not None
+        return Recheck(g.epsilon, delta, f"dp_accounting PLD, compared at delta {_COMPARED_AT:g}")
+    _compare(first, second, tight, calibrated, name)
+    return Recheck(second, delta, name)
+
+
+def _compare(first: float, second: float, tight: bool, calibrated: Calibrated, name: str) -> None:
+    if not second <= first * (1 + _OVER) + _ABSOLUTE or (tight and second < first * (1 - _UNDER) - _ABSOLUTE):
+        raise AccountingMismatch(
+            f"DP307: {calibrated.accountant} says epsilon {first:.6g}, {name} says {second:.6g}, for levels {dict(calibrated.levels)}"
+        )
+    budget = calibrated.budget
+    if budget is not None and budget.epsilon is not None and calibrated.guarantee.epsilon is not None:
+        stated = float(Fraction(budget.epsilon))
+        if calibrated.guarantee.epsilon > stated * (1 + 1e-12):
+            raise AccountingMismatch(f"DP307: the schedule spends epsilon {calibrated.guarantee.epsilon:.6g} of a budget of {stated:.6g}")
+
+
+def _draws(tree: Tree) -> list[tuple[Draw, int]]:
+    found: list[tuple[Draw, int]] = []
+    for entry, times in _flat(tree):
+        found += [(entry, times)] if isinstance(entry, Draw) else [(d, k * times) for d, k in _draws(entry.body)]
+    return found
+
+
+def _recheck_pure(calibrated: Calibrated) -> Recheck:
+    """The pure sum again: exact fractions, and where sampling amplifies an epsilon, 50-digit decimals."""
+    from decimal import Decimal, localcontext
+
+    total = Fraction(0)
+    for entry, times in _flat(calibrated.tree):
+        if isinstance(entry, Draw):
+            total += times * _pure_epsilon(entry, calibrated.levels[entry.name])
+            continue
+        inside = sum((k * _pure_epsilon(d, calibrated.levels[d.name]) for d, k in _draws(entry.body)), Fraction(0))
+        with localcontext() as context:
+            context.prec = 50
+            base = Decimal(inside.numerator) / Decimal(inside.denominator)
+            rate = Fraction(entry.rate)
+            amplified = (1 + Decimal(rate.numerator) / Decimal(rate.denominator) * (base.exp() - 1)).ln()
+        total += times * Fraction(amplified)
+    assert calibrated.guarantee.epsilon is not None
+    first, second = calibrated.guarantee.epsilon, float(total)
+    if abs(second - first) > 1e-12 * first:
+        raise AccountingMismatch(f"DP307: the pure sum is {second!r}, the plan says {first!r}")
+    _compare(first, second, True, calibrated, "exact sum")
+    return Recheck(second, calibrated.guarantee.delta or 0.0, "exact sum of fractions")
+
+
+def _gaussian_epsilon(calibrated: Calibrated, delta: float) -> float:
+    """The library's closed form at z/sqrt(T), and, where that is cheap, its PLD of one draw composed with itself."""
+    from dp_accounting import gaussian_mechanism
+
+    draws = _draws(calibrated.tree)
+    sigma = 1 / math.sqrt(math.fsum(k / calibrated.levels[d.name] ** 2 for d, k in draws))
+    closed = float(gaussian_mechanism.get_epsilon_gaussian(sigma, delta))
+    if delta >= _FLOOR and closed > 1e-6:
+        from dp_accounting.pld import privacy_loss_distribution as library
+
+        steps = sum(k for _, k in draws)
+        tilt = max(1.0, 1.2 * math.log(1 / delta) / closed)
+        step = math.sqrt(12 * 0.003 * tilt * closed / (tilt * (tilt + 1) * steps))
+        width = 2 * sum(14 / calibrated.levels[d.name] for d, _ in draws)
+        if width / step < 2e5 and 20 / sigma / step < 2e6:
+            whole = library.identity(value_discretization_interval=step)
+            for d, k in draws:
+                one = library.from_gaussian_mechanism(calibrated.levels[d.name], value_discretization_interval=step)
+                whole = whole.compose(one.self_compose(k) if k > 1 else one)
+            _compare(closed, float(whole.get_epsilon_for_delta(delta)), True, calibrated, "dp_accounting PLD of composed steps")
+    return closed
+
+
+def _mu_epsilon(calibrated: Calibrated, delta: float) -> float:
+    """Gaussian DP with pure draws in it: mu of each by SciPy, then the library's closed form."""
+    from dp_accounting import gaussian_mechanism
+    from scipy.special import ndtri
+
+    squared = 0.0
+    for d, k in _draws(calibrated.tree):
+        level = calibrated.levels[d.name]
+        mu = 1 / level if d.mechanism.family == "gaussian" else -2 * float(ndtri(1 / (1 + math.exp(float(_pure_epsilon(d, level))))))
+        squared += k * mu**2
+    return float(gaussian_mechanism.get_epsilon_gaussian(1 / math.sqrt(squared), delta))
+
+
+def _rdp_epsilon(calibrated: Calibrated, delta: float) -> float:
+    """The library's RDP accountant; pure draws enter as zCDP events, sampling is ignored (both safe)."""
+    import dp_accounting as da
+    import numpy as np
+    from dp_accounting.rdp import RdpAccountant
+
+    accountant = RdpAccountant(orders=list(1 + np.logspace(-3, 6, 1200)))
+    for d, k in _draws(calibrated.tree):
+        level = calibrated.levels[d.name]
+        match d.mechanism.family:
+            case "gaussian":
+                event = da.GaussianDpEvent(level)
+            case "bounded-range":
+                event = da.ZCDpEvent(level**2 / 8)
+            case _:
+                event = da.ZCDpEvent(float(_pure_epsilon(d, level)) ** 2 / 2)
+        accountant.compose(event, k)
+    return float(accountant.get_epsilon(delta))
+
+
+def _implied(calibrated: Calibrated, delta: float) -> float:
+    from dpspec.privacy import gaussian
+    from dpspec.privacy.guarantees import zcdp_epsilon
+
+    g = calibrated.guarantee
+    return zcdp_epsilon(g.rho, delta) if g.rho is not None else gaussian.epsilon_of(g.mu or 0.0, delta)
