@@ -75,8 +75,9 @@ def environment(release: ReleaseDraft) -> dict[str, Any]:
 def _values(release: ReleaseDraft) -> Iterator[BoundValue]:
     env = environment(release)
     explicit = getattr(release.module, "explicit_bounds", None)
-    evaluated = tuple(explicit(release.problem, release.tunables, release.calibrated)) if explicit is not None else ()
-    numbers = {(normal(b.measure), b.theorem): b for b in evaluated}
+    numbers: dict[str, float] | None = None
+    if explicit is not None:
+        numbers = dict(explicit(release.problem, release.tunables, release.calibrated))
     for b in release.module.CARD.bounds:
         holds_if = tuple(s.evidence for s in release.assumptions if s.role == "utility" and s.status == "declared")
         yield BoundValue(
@@ -85,7 +86,7 @@ def _values(release: ReleaseDraft) -> Iterator[BoundValue]:
             type=b.type,
             expression=b.expression,
             value=_value(b, env, numbers),
-            probability=numbers[key].probability if (key := (normal(b.measure), b.theorem)) in numbers else _probability(b, env),
+            probability=_probability(b, env),
             status=b.status,
             theorem=b.theorem,
             conditions=b.conditions,
@@ -93,12 +94,12 @@ def _values(release: ReleaseDraft) -> Iterator[BoundValue]:
         )
 
 
-def _value(b: Bound, env: dict[str, Any], numbers: dict[tuple[str, str], Any]) -> float | None:
+def _value(b: Bound, env: dict[str, Any], numbers: dict[str, float] | None) -> float | None:
+    """``numbers``: the module's own values by theorem (a bound that it leaves out does not apply here); without them the expression's."""
     if b.kind == "order":
         return None
-    key = (normal(b.measure), b.theorem)
-    if key in numbers:
-        return float(numbers[key].value) if math.isfinite(numbers[key].value) else None
+    if numbers is not None:
+        return numbers.get(b.theorem)
     try:
         return float(evaluate(parse_expr(b.expression), env))
     except (Unbound, NotANumber):

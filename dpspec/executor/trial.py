@@ -16,8 +16,8 @@ from dpspec.executor.design import Point
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.model import MemorySource
 
-#: First word of a stream's path: what it is for.
-DATA, NOISE = 0, 1
+#: First word of a noise stream's path. The data laws have streams of their own.
+NOISE = 1
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,6 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
             records, truth, counts = fixed
         else:
             records, truth, counts = _simulated(draft, cell.seed, trial)
-        if fixed is None or trial == cell.first:
-            for rule, count in counts.items():
-                touched[rule] = touched.get(rule, 0) + count
         for release, problem in zip(draft.releases, problems, strict=True):
             name = release.release.name
             mine = part_of(draft, release, records)
@@ -102,6 +99,9 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
             errors[name].append(m.MEASURES[measures[name]](estimate.theta, t))
             if fitted is not None and (truth or optimum is not None):
                 reference[name].append(m.MEASURES[measures[name]](fitted, t))
+        if fixed is None or trial == cell.first:  # generated records count as they are drawn
+            for variable, count in counts.touched.items():
+                touched[variable] = touched.get(variable, 0) + int(count)
     return CellResult(
         {k: tuple(v) for k, v in errors.items()},
         {k: tuple(v) for k, v in reference.items()},
@@ -125,7 +125,7 @@ def _release(release: ReleaseDraft, problem: Any, records: Any, cell: Cell, tria
     return estimate
 
 
-def _real(draft: Draft, memory: Any) -> tuple[Any, dict[str, Any], dict[str, int]]:
+def _real(draft: Draft, memory: Any) -> tuple[Any, dict[str, Any], Any]:
     from dpspec.data.enforce import enforce
     from dpspec.data.sources import load
     from dpspec.executor.bind import base_dir, values
@@ -154,17 +154,15 @@ def _real(draft: Draft, memory: Any) -> tuple[Any, dict[str, Any], dict[str, int
         )
     raw = load(data, memory=memory, base_dir=base_dir(draft.parsed.path), values=values(draft), private=False)
     records, counts = enforce(public_records(draft, raw, base_dir(draft.parsed.path)), data, values(draft))
-    return records, {}, counts.to_json()
+    return records, {}, counts
 
 
-def _simulated(draft: Draft, seed: int, trial: int) -> tuple[Any, Mapping[str, Any], dict[str, int]]:
+def _simulated(draft: Draft, seed: int, trial: int) -> tuple[Any, Mapping[str, Any], Any]:
     from dpspec.data.enforce import enforce
     from dpspec.data.laws import Simulation
     from dpspec.executor.bind import values
 
-    n, d = int(draft.facts["n"]), int(draft.facts["d"])
     m = int(draft.facts.get("m", 0)) if draft.analysis.privacy.public is not None else 0
-    simulation = Simulation(draft.analysis.simulate, draft.facts)
-    records, truth = simulation.draw(n, d, seed=(seed, DATA, trial), public=m)
+    records, truth = Simulation(draft.analysis.simulate, draft.facts).trial(seed, trial, m=m)
     records, counts = enforce(records, draft.analysis.data, values(draft))
-    return records, truth, counts.to_json()
+    return records, truth.parameters, counts
