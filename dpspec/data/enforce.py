@@ -26,7 +26,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 #: Radii and bounds outside this range would make the rounding analysis of :func:`_scale` wrong (subnormal or overflowing results).
 _SMALLEST: Final = 1e-250
-_LARGEST: Final = 1e300
+_LARGEST: Final = 1e150
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,9 @@ class Counts:
             self.touched[variable] = self.touched.get(variable, 0) + touched
             self.not_finite[variable] = self.not_finite.get(variable, 0) + not_finite
 
+    def to_json(self) -> dict[str, object]:
+        return {"n": self.n, "touched": dict(self.touched), "not_finite": dict(self.not_finite)}
+
 
 #: A rule takes entries that are finite and that it may overwrite. It returns the new values and the rows that lay outside the domain.
 Rule: TypeAlias = Callable[[Entries], tuple[Vector, Mask]]
@@ -114,7 +117,8 @@ def _scale(norm: NormName, r: float, *, reject: bool = False) -> Rule:
 
     With k entries a row and u = 2^-53, a computed norm has a relative error of at most (k+2)u. Rows up to r(1-s) stay, s = 2(k+8)u;
     longer ones go to r(1-2s). Then both the true norm and any computed norm of the result are below r, and the rule is idempotent.
-    The maximum norm needs no margin. Rows whose norm overflows are divided by their largest entry first.
+    The maximum norm needs no margin. Rows whose norm, or r over whose norm, may overflow or be subnormal are
+    divided by their largest entry first.
     """
 
     def apply(e: Entries) -> tuple[Vector, Mask]:
@@ -122,11 +126,9 @@ def _scale(norm: NormName, r: float, *, reject: bool = False) -> Rule:
         keep, goal = r * (1 - s), r * (1 - 2 * s)
         with np.errstate(over="ignore", under="ignore"):
             size = _norms(e, norm)
-        huge = ~np.isfinite(size)
-        if norm == "l2":
-            huge |= size > 1e150
-            if r < 1e-100:
-                huge |= size < 1e-130
+        huge = ~(size <= min(1e150, r * 1e280))  # beyond, squares overflow or r/size is subnormal
+        if norm == "l2" and r < 1e-100:
+            huge |= size < 1e-130  # squares are subnormal
         outside = size > r * (1 + s)
         v = e.v
         if huge.any():
@@ -136,13 +138,14 @@ def _scale(norm: NormName, r: float, *, reject: bool = False) -> Rule:
             top = np.where(some, top, 1.0)
             with np.errstate(over="ignore", under="ignore"):
                 unit = Entries(part.v / part.spread(top), part.indptr)
-                q = np.where(some, _norms(unit, norm), 1.0)
+                q = np.where(some, _norms(unit, norm), 0.0)
                 beyond, move = q > r * (1 + s) / top, q > keep / top
-                factor = np.zeros_like(q) if reject else goal / q
+                onto = goal / np.where(some, q, 1.0)
+                factor = np.zeros_like(q) if reject else onto
                 new = np.where(part.spread(move), unit.v * part.spread(factor), part.v)
                 if reject:
                     inside = move & ~beyond
-                    new = np.where(part.spread(inside), unit.v * part.spread(goal / q), new)
+                    new = np.where(part.spread(inside), unit.v * part.spread(onto), new)
             v[e.where(huge)] = new
             outside[huge] = beyond
         move = ~huge & (size > keep)
@@ -182,11 +185,15 @@ def _reject_box(low: float, high: float) -> Rule:
 def _nearest(values: Vector) -> Rule:
     """The nearest listed value; the first listed of two equally near ones."""
 
+    order = np.argsort(values, kind="stable")
+    ascending = values[order]
+    middle = ascending[:-1] + np.diff(ascending) / 2
+    upper_first = np.append(order[1:] < order[:-1], False)
+
     def apply(e: Entries) -> tuple[Vector, Mask]:
-        best, distance = np.full_like(e.v, values[0]), np.abs(e.v - values[0])
-        for value in values[1:]:
-            closer = np.abs(e.v - value) < distance
-            best[closer], distance[closer] = value, np.abs(e.v[closer] - value)
+        at = np.searchsorted(middle, e.v)  # a value in the middle goes to the lower one
+        tie = np.isin(e.v, middle) & upper_first[at]
+        best = ascending[at + tie]
         return best, e.reduce(np.logical_or, best != e.v).astype(bool)
 
     return apply
@@ -239,7 +246,7 @@ def _size(e: Expr, values: Values, what: str) -> Fraction | float:
 def _ends(box: Box, values: Values, variable: str) -> tuple[Fraction | float, Fraction | float]:
     low = number(box.low, values, f"the lower end of the domain of {variable}", "DP521")
     high = number(box.high, values, f"the upper end of the domain of {variable}", "DP521")
-    if not -_LARGEST <= low <= high <= _LARGEST:
+    if not -(_LARGEST**2) <= low <= high <= _LARGEST**2:
         fail(
             "DP521", f"the interval of {variable} must have finite ends in order, they are {_show(low)} and {_show(high)}", "", box.low.span
         )

@@ -41,10 +41,10 @@ def _matrix(x: Any) -> Matrix:
         from scipy.sparse import csr_array
 
         m = csr_array(x, dtype=np.float64)
-        if m is x or m.data is x.data:  # never hand out, and never sort in place, what belongs to the caller
+        if not m.has_canonical_format:
             m = m.copy()
-        m.sum_duplicates()
-        m.data.flags.writeable = False
+            m.sum_duplicates()
+        m.data = _read_only(m.data)
         return m
     a = np.asarray(x, dtype=np.float64)
     if a.ndim == 1:
