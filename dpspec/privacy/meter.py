@@ -20,6 +20,7 @@ from dpspec.privacy.noise import Array, Integers, NoiseSource, PublicRandomness,
 from dpspec.privacy.schedule import Leaf, Sampled, Tree, draws
 
 Mode: TypeAlias = Literal["release", "study"]
+SELECTIONS = ("exponential", "noisy_max", "permute_and_flip")
 
 
 class PrivacyError(Exception):
@@ -183,20 +184,60 @@ class Release:
         """The index chosen by permute-and-flip; high scores are good."""
         return int(self.__central("permute_and_flip", name, scores, sensitivity))
 
-    def peel(self, name: str, value: Any, *, sensitivity: float) -> Any:
-        """The noisy largest entries of a vector, zeros elsewhere."""
-        return self.__central("peel", name, value, sensitivity)
+    def peel(self, name: str, value: Any, *, sensitivity: float, kept: int | None = None) -> Array:
+        """The noisy largest entries of a vector, zeros elsewhere.
 
-    def wishart(self, name: str, value: Any, *, sensitivity: float) -> Any:
-        """A positive semi-definite matrix plus Wishart noise."""
-        return self.__central("wishart", name, value, sensitivity)
-
-    def smooth(self, name: str, value: Any, *, smooth_sensitivity: float, sensitivity: float) -> float:
-        """A number with noise scaled to a smooth bound of its local sensitivity, computed from the records.
-
-        ``sensitivity`` here is the planned smoothing exponent t: the bound changes by at most a factor e^t between neighbours.
+        ``name`` is a pure :class:`~dpspec.privacy.mechanisms.peeling.Peeling` draw or the name given to
+        :func:`~dpspec.privacy.mechanisms.peeling.peeling`, whose draws "<name>/select" and "<name>/value" are then made here.
+        ``sensitivity``: l_inf distance of the vector between neighbours. ``kept``: how many entries this call releases, for a tree that
+        is repeated; all planned selections otherwise.
         """
-        return float(self.__central("smooth", name, (value, smooth_sensitivity), sensitivity))
+        if f"{name}/select" not in self.__entries:
+            return self.__central("peel", name, value, sensitivity)  # type: ignore[no-any-return]
+        select, release = self.__next(f"{name}/select"), self.__next(f"{name}/value")
+        chooser, adder = select.leaf.draw.mechanism, release.leaf.draw.mechanism
+        if not isinstance(chooser, Central) or chooser.method not in SELECTIONS or adder.kind not in ("laplace", "gaussian"):
+            raise self.__fail("DP320", f"draw {name!r} is planned as {chooser.kind} and {adder.kind}, which do not peel", "use peeling()")
+        problem = chooser.check(value)
+        if problem is not None:
+            raise self.__fail("DP325", f"draw {name!r}: {problem}", "enforce the domain of the records before the draw")
+        v = np.asarray(value, dtype=float)
+        if kept is None:
+            kept = adder.size if adder.kind == "gaussian" else select.leaf.total
+        left, chosen = np.arange(v.size), np.empty(kept, dtype=np.int64)
+        for i in range(kept):  # the index set that remains is public: it depends on released indices only
+            index = self.__central(chooser.method, f"{name}/select", np.abs(v[left]), sensitivity, checked=True)
+            chosen[i] = left[index]
+            left = np.delete(left, index)
+        out = np.zeros(v.size)
+        if adder.kind == "gaussian":
+            out[chosen] = self.gaussian(f"{name}/value", v[chosen], sensitivity=kept**0.5 * sensitivity)
+        else:
+            for j in chosen:
+                out[j] = self.laplace(f"{name}/value", v[j], sensitivity=sensitivity)
+        return out
+
+    def norm_laplace(self, name: str, value: Any, *, sensitivity: float) -> Any:
+        """``value`` with noise of density proportional to exp(-|z|_2/b); ``sensitivity`` in l2."""
+        return self.__central("norm_laplace", name, value, sensitivity)
+
+    def objective(self, name: str, solve: Callable[[Array, float], Array], *, sensitivity: float) -> Array:
+        """The minimiser that ``solve(linear, extra)`` returns for the planned random linear term and extra l2 weight.
+
+        ``sensitivity``: change of the sum of gradients between neighbours. ``solve`` must be exact and must not let the linear term out.
+        """
+        return self.__central("objective", name, solve, sensitivity)  # type: ignore[no-any-return]
+
+    def wishart(self, name: str, value: Any, *, sensitivity: float) -> Array:
+        """A symmetric matrix plus the planned symmetrised Wishart noise; ``sensitivity`` in the nuclear norm."""
+        return self.__central("wishart", name, value, sensitivity)  # type: ignore[no-any-return]
+
+    def smooth(self, name: str, value: float, *, bound: float, smoothing: float) -> float:
+        """A number with noise scaled to ``bound``, a smooth bound of its local sensitivity that was computed from the records.
+
+        ``smoothing`` is the exponent t of the bound: it changes by at most a factor e^t between neighbours, as planned.
+        """
+        return float(self.__central("smooth", name, (value, bound), smoothing))
 
     # ---------------------------------------------------------------------------------------------------- local channels
 
@@ -350,19 +391,20 @@ class Release:
             )
         return entry, mechanism
 
-    def __central(self, method: str, name: str, value: Any, sensitivity: float) -> Any:
+    def __central(self, method: str, name: str, value: Any, sensitivity: float, *, checked: bool = False) -> Any:
         entry = self.__next(name)
         mechanism = entry.leaf.draw.mechanism
         if entry.leaf.draw.per != "run" or not isinstance(mechanism, Central) or mechanism.method != method:
             raise self.__fail("DP320", f"draw {name!r} is planned as {mechanism.kind} drawn per {entry.leaf.draw.per}, not by {method}", "")
-        if not abs(sensitivity - mechanism.sensitivity) <= 1e-12 * mechanism.sensitivity:
+        planned = getattr(mechanism, "smoothing", mechanism.sensitivity)
+        if not abs(sensitivity - planned) <= 1e-12 * planned:
             raise self.__fail(
                 "DP322",
-                f"draw {name!r} was calibrated for sensitivity {mechanism.sensitivity!r} and the run states {sensitivity!r}",
+                f"draw {name!r} was calibrated for sensitivity {planned!r} and the run states {sensitivity!r}",
                 "compute both from the same formula",
             )
         try:
-            problem = mechanism.check(value)
+            problem = None if checked else mechanism.check(value)
         except Exception as error:
             problem = f"the value cannot be read ({type(error).__name__})"
         if problem is not None:
