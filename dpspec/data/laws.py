@@ -272,9 +272,20 @@ _RANDOM: Final = frozenset({*LAWS, *VECTOR_LAWS, *_PARAMETER_LAWS, *_COMBINED})
 #: Every word that a law may use, for suggestions and documentation.
 WORDS: Final = frozenset({*_RANDOM, *_COVARIANCES, *_ELEMENTWISE, "erf", "max", "min"})
 
+#: Laws that may stand without arguments.
+_BARE: Final = ("dense", *(w for w, law in LAWS.items() if 0 in law.arities), *(w for w, law in VECTOR_LAWS.items() if 0 in law[0]))
+_SYNONYMS: Final[Mapping[str, str]] = {
+    "gaussian": "normal",
+    "gauss": "normal",
+    "student": "student-t",
+    "studentt": "student-t",
+    "t": "student-t",
+}
 
-def _unknown(e: Call | Name, word: str) -> NoReturn:
-    near = nearest(word, WORDS)
+
+def _unknown(e: Call, word: str) -> NoReturn:
+    near = nearest(word, (*WORDS, *_SYNONYMS), 0.7)
+    near = _SYNONYMS.get(near or "", near)
     fail("DP530", f"there is no law {word!r}", f"did you mean {near!r}?" if near else "the documentation lists the laws", e.span)
 
 
@@ -419,8 +430,10 @@ def _draw(e: Expr, c: _Context) -> Value:
     if word is None or word not in WORDS or word in _ELEMENTWISE:
         if isinstance(e, Name) and (word == "I" or word in _COVARIANCES):
             return "covariance", Covariance(c.d)
-        if isinstance(e, Name) and nearest(e.id, WORDS, 0.8) is None:
-            fail("DP532", f"{e.id!r} is not declared here", "declare it in the data block, or give its law above", e.span)
+        if isinstance(e, Name):
+            near = nearest(e.id, (*c.env, *_BARE), 0.7)
+            help_ = f"did you mean {near!r}?" if near else "declare it in the data block, or give its law above"
+            fail("DP532", f"{e.id!r} is not declared here", help_, e.span)
         _unknown(e, word or "")
     if word in _COVARIANCES:
         return "covariance", _covariance(e, c)
@@ -493,7 +506,7 @@ def _normal(e: Expr, args: tuple[Expr, ...], c: _Context, out: Vector | None) ->
     else:
         v = _fit(spread_value, c, args[1])
         if np.any(np.asarray(v) < 0):
-            fail("DP531", "normal needs a variance that is not negative", LAWS["normal"].needs, args[1].span)
+            fail("DP531", "normal needs a variance that is not negative", LAWS["normal"].needs, args[1].span or e.span)
         if not (isinstance(v, float) and v == 1.0):
             z *= np.sqrt(v)
     if not (isinstance(mean, float) and mean == 0.0):
