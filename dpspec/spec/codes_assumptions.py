@@ -4,4 +4,144 @@ from __future__ import annotations
 
 from dpspec.spec.codes import Code
 
-CODES: dict[str, Code] = {}
+_HOELDER = "Hoelder's inequality on the margin <w, x>; docs/certificates.md"
+
+CODES: dict[str, Code] = {
+    "DP200": Code(
+        "No certificate for this form of loss",
+        "Certificates cover losses phi(<w, x>, y): functions of the margin and the label, plus a regulariser in w alone. This loss "
+        "depends on the record in another way, or uses a function that jumps, so no Lipschitz constant can be derived from the "
+        "expression. Nothing is wrong with the analysis as such: an algorithm that clips every gradient needs no constant. Algorithms "
+        "whose noise follows from a proved constant are not available, and a declared constant does not make them so.",
+        bad="minimise floor(<w, x>) over ball(l2, 1)",
+        good="minimise (<w, x> - y)^2/2 over ball(l2, 1)",
+    ),
+    "DP201": Code(
+        "The Lipschitz claim is false",
+        "An assumption `lipschitz(L)` says that the gradient of the loss at one record is never longer than L. The message names a "
+        "margin and a label at which the derivative is proved, by ball arithmetic, to be larger; both are reached by a parameter in the "
+        "constraint set and a record in the enforced domain. Noise calibrated to L would not give the stated privacy. The proved "
+        "constant is available without any assumption, so the remedy is to drop the claim.",
+        bad="assume lipschitz(0.5)   # logistic loss, |w| <= 1, |x| <= 1: the derivative reaches 0.731",
+        good="# no claim: 0.7311 is proved",
+        references=("docs/certificates.md",),
+    ),
+    "DP202": Code(
+        "The smoothness claim is false",
+        "`smooth(B)` says that the gradient changes at a rate of at most B. The message names a margin near which the rate is proved to "
+        "be larger. Step sizes and the accuracy bounds of smooth methods rest on B; some noise scales do too (objective perturbation).",
+        bad="assume smooth(1)   # hinge loss: the derivative jumps",
+        good="minimise smooth-hinge(0.5) over ball(l2, 1)",
+    ),
+    "DP203": Code(
+        "The convexity claim is false",
+        "At the named margin and label the second derivative of the loss along the record is negative, and the ridge term does not make "
+        "up for it. Bounds for convex losses do not apply; the methods for non-convex losses have their own measures of error "
+        "(stationarity instead of excess risk).",
+        bad="minimise sigmoid over ball(l2, 1)   with   assume convex",
+        good="minimise logistic over ball(l2, 1)",
+    ),
+    "DP204": Code(
+        "The strong convexity claim is false",
+        "The Hessian of the risk is lam*I plus an average of phi'' x x^T. The least eigenvalue of the average is at most its trace over "
+        "d, so it is at most sup|phi''| |x|_2^2/d whatever the data are. The claim exceeds lam plus that number.",
+        bad="assume strongly-convex(1)   # logistic loss on the unit ball: at most 1/4 + lam",
+        good="minimise logistic + 0.01/2*|w|^2 over ball(l2, 1)   # strongly-convex(0.01) is proved",
+    ),
+    "DP205": Code(
+        "The claim holds, but a better constant is proved",
+        "The assumption is true and unnecessary: the expression proves more. Whatever uses the constant uses the proved one, so noise "
+        "and step sizes are not hurt; the claim only misleads the reader.",
+    ),
+    "DP206": Code(
+        "The claim is declared only",
+        "The claim could be neither proved nor refuted from the expression and the domains. Accuracy bounds may use it and will say "
+        "`holds if`; no privacy guarantee may rest on it (that would be DP210).",
+    ),
+    "DP207": Code(
+        "The records are not bounded",
+        "The gradient of a loss phi(<w, x>, y) is phi' times x. Unless x is kept in a bounded set, one record can move the gradient "
+        "arbitrarily far, and no amount of noise hides it. A domain without `by ...` is a statement about the data, not a rule that is "
+        "enforced, and it does not count.",
+        bad="x in ball(l2, 1)",
+        good="x in ball(l2, 1) by scale",
+    ),
+    "DP208": Code(
+        "The margin is unbounded",
+        "The derivative of this loss grows with the margin <w, x>, and the margin has no bound because the constraint set has none. "
+        "For example the squared loss on R^d has no Lipschitz constant although every record is bounded.",
+        bad="minimise squared over R^d",
+        good="minimise squared over ball(l2, 1)",
+        references=(_HOELDER,),
+    ),
+    "DP209": Code(
+        "The loss is not smooth",
+        "The derivative of the loss jumps (hinge, absolute, quantile) or is unbounded at a point of the margin range. Methods that need "
+        "a smooth loss are not available; subgradient and smoothing methods are.",
+        good="minimise smooth-hinge(0.5) over ball(l2, 1)",
+    ),
+    "DP210": Code(
+        "Privacy would rest on a declared assumption",
+        "A guarantee may rest only on what is enforced on every record (clip, scale, project, reject) or proved from the expression. "
+        "Here the sensitivity of a release needs a statement that the author makes and nothing checks. If the statement fails for a "
+        "single record, the privacy of exactly that record fails, which is the record an attacker would choose. The plan is refused.",
+        bad="x in ball(l2, 1)            # declared\nassume lipschitz(1)",
+        good="x in ball(l2, 1) by scale   # enforced; the Lipschitz constant is then proved",
+    ),
+    "DP211": Code(
+        "The loss is not convex",
+        "Along some record the loss curves downwards at a margin that the domains allow. Algorithms for convex losses refuse it, and "
+        "their bounds do not apply; algorithms for non-convex losses report stationarity.",
+    ),
+    "DP212": Code(
+        "The certificate is loose",
+        "Branch and bound stopped at its limit of boxes before the upper and the lower bound met. The stated constant is still an upper "
+        "bound, so privacy is safe; it may be larger than necessary. A narrower label domain (or finitely many labels) usually helps.",
+    ),
+    "DP213": Code(
+        "A name in the loss has no value",
+        "The loss mentions a name that is neither w, x or y nor a number given in the data block, so it is not a function of the record "
+        "and the parameter.",
+        bad="minimise huber(c) over ball(l2, 1)",
+        good="data\n  n = 1000, d = 5, c = 1.345",
+    ),
+    "DP214": Code(
+        "The label is not bounded",
+        "The derivative of this loss grows with the label y, and y is not enforced to lie in a bounded set.",
+        bad="y in R",
+        good="y in [-1, 1] by clip",
+    ),
+    "DP215": Code(
+        "Unknown regulariser",
+        "A term that depends on w alone has the same gradient for every record, so it does not affect sensitivity. But algorithms know "
+        "how to handle a ridge term c*|w|^2 and an l1 term c*|w|_1 only, and convexity of the whole is not decided with another.",
+        good="minimise logistic + elastic-net(0.01, 0.1) over R^d",
+    ),
+    "DP216": Code(
+        "Parameter of a named loss out of range",
+        "The parameters of huber, biweight and smooth-hinge are positive, and the level of quantile lies strictly between 0 and 1.",
+        bad="minimise huber(0) over ball(l2, 1)",
+        good="minimise huber(1.345) over ball(l2, 1)",
+    ),
+    "DP217": Code(
+        "The derivative of the loss is unbounded",
+        "Somewhere in the range of the margin the loss leaves its domain or its derivative grows without limit (the logarithm or a root "
+        "at zero, a division by something that can vanish). No noise scale covers that.",
+        bad="minimise -log(<w, x>) over ball(l2, 1)",
+        good="minimise -log(2 + <w, x>) over ball(l2, 1)   with |x| <= 1",
+    ),
+    "DP218": Code(
+        "The loss rewards wrong labels",
+        "At margin zero the loss falls when the prediction moves against the label, for both signs of the label. Minimising it yields a "
+        "classifier that contradicts the data. One document prints 1/(1 + exp(-y<w, x>)) for the sigmoid loss; the loss meant is "
+        "1/(1 + exp(y<w, x>)).",
+        bad="minimise 1/(1 + exp(-y*<w, x>)) over ball(l2, 1)",
+        good="minimise 1/(1 + exp(y*<w, x>)) over ball(l2, 1)",
+        references=("000, section 4.1, experiments",),
+    ),
+    "DP219": Code(
+        "A bound cannot be solved",
+        "The expression is not monotone in the variable on the range searched, or it does not cross the target there, so `least n` or "
+        "`least epsilon` has no single meaning.",
+    ),
+}

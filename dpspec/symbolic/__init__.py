@@ -1,0 +1,1 @@
+"""Losses, certificates and bounds as expressions. See :mod:`dpspec.symbolic.certify` and :mod:`dpspec.symbolic.bounds`."""

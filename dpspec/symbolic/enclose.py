@@ -1,0 +1,165 @@
+"""Branch and bound over the margin and the label: rigorous extrema of phi' and phi''.
+
+A box is split until the best upper bound over all boxes and the best value found at a point agree to the tolerance; the remaining
+boxes (the leaves) are the certificate. On a box the enclosure is the ball evaluation, sharpened by the mean value form and by
+monotonicity (the extremum of a monotone function sits at an end).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias
+
+from flint import ctx
+
+from dpspec.symbolic.balls import Balls, exact, hull, lower, upper
+from dpspec.symbolic.jets import jet
+from dpspec.symbolic.normal import Poly
+from dpspec.symbolic.rounding import down, up
+
+What: TypeAlias = Literal["abs-first", "abs-second", "minus-second"]
+
+#: (u from, u to, y from, y to)
+Box: TypeAlias = tuple[Fraction, Fraction, Fraction, Fraction]
+
+MAX_BOXES = 3_000
+#: A box narrower than this part of the domain on which nothing finite can be said is a singularity or a kink.
+NARROW = Fraction(1, 2**30)
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosure:
+    """``lower <= sup <= upper``, both rounded outwards; ``at`` is a margin and a label where ``lower`` is reached. ``leaves`` counts the
+    boxes that prove the upper bound. ``upper`` is infinite when the function is unbounded or jumps."""
+
+    lower: float
+    upper: float
+    at: tuple[Fraction, Fraction] | None
+    leaves: int
+
+    @property
+    def tight(self) -> bool:
+        return math.isfinite(self.upper) and self.upper - self.lower <= 1e-5 * max(abs(self.upper), 1e-300)
+
+
+def derivative_at(p: Poly, u: Fraction, y: Fraction, order: int) -> tuple[float, float]:
+    """A lower and an upper bound of the derivative of that order at a point (hull of the one-sided values at a kink)."""
+    with ctx.workprec(96):
+        value = jet(p, {"u": exact(u), "y": exact(y)}, Balls(), order).d[order]
+        low, high = lower(value), upper(value)
+    if low is None or high is None:
+        return -math.inf, math.inf
+    return down(low), up(high)
+
+
+def supremum(
+    p: Poly, what: What, boxes: Sequence[Box], *, tolerance: float = 1e-6, floor: float = 0.0, limit: int = MAX_BOXES
+) -> Enclosure:
+    """The supremum over the union of ``boxes`` of |phi'|, |phi''| or -phi''.
+
+    ``abs-first`` takes one-sided derivatives at kinks. ``abs-second`` is infinite when phi' may jump. ``minus-second`` is infinite
+    only when phi' may jump downwards (an upward jump is convex). The search also stops when the gap is below ``floor``.
+    """
+    with ctx.workprec(80):
+        return _search(_evaluator(p, what), boxes, what, tolerance, floor, limit)
+
+
+Evaluator: TypeAlias = Callable[[Box], tuple[Any, Any]]
+
+
+def _evaluator(p: Poly, what: What) -> Evaluator:
+    """Maps a box to (enclosure of the function, enclosure of its u-derivative or None)."""
+    alg = Balls()
+    order = 1 if what == "abs-first" else 2
+
+    def evaluate(box: Box) -> tuple[Any, Any]:
+        j = jet(p, {"u": hull(box[0], box[1]), "y": hull(box[2], box[3])}, alg, order + 1)
+        value, slope = j.d[order], j.d[order + 1]
+        if what == "abs-first":
+            return value, None if j.kink else slope
+        if (what == "abs-second" and j.kink) or (what == "minus-second" and j.kink not in (0, 1)):
+            return value * math.nan, None
+        if what == "minus-second":
+            value, slope = -value, -slope
+        return value, None if j.rough else slope
+
+    return evaluate
+
+
+def _search(evaluate: Evaluator, boxes: Sequence[Box], what: What, tolerance: float, floor: float, limit: int) -> Enclosure:
+    magnitude = what != "minus-second"
+    best, at = -math.inf, None
+    heap: list[tuple[float, int, Box]] = []
+    count = 0
+    width = max((b[1] - b[0] for b in boxes), default=Fraction(0))
+    height = max((b[3] - b[2] for b in boxes), default=Fraction(0))
+
+    def sample(box: Box) -> None:
+        nonlocal best, at
+        u, y = (box[0] + box[1]) / 2, (box[2] + box[3]) / 2
+        value, _ = evaluate((u, u, y, y))
+        if not value.is_finite():
+            return
+        # at a kink the value is a hull: its far end is a one-sided derivative, hence a limit of values nearby; only a thin
+        # value is taken as reached
+        found = lower(abs(value)) if magnitude else lower(value)
+        if found is not None and down(found) > best:
+            best, at = down(found), (u, y)
+
+    def push(box: Box) -> None:
+        nonlocal count
+        count += 1
+        value, slope = evaluate(box)
+        pieces: Sequence[Box] = (box,)
+        if slope is not None and slope.is_finite() and box[0] < box[1]:
+            if slope > 0 or slope < 0:
+                pieces = ((box[0], box[0], box[2], box[3]), (box[1], box[1], box[2], box[3]))
+                for piece in pieces:
+                    v, _ = evaluate(piece)
+                    heapq.heappush(heap, (-_top(v, magnitude), count, piece))
+                    count += 1
+                    sample(piece)
+                return
+            centre = (box[0] + box[1]) / 2
+            middle, _ = evaluate((centre, centre, box[2], box[3]))
+            half = hull(box[0] - centre, box[1] - centre)
+            shifted = middle + slope * half
+            if shifted.is_finite():
+                heapq.heappush(heap, (-min(_top(value, magnitude), _top(shifted, magnitude)), count, box))
+                sample(box)
+                return
+        heapq.heappush(heap, (-_top(value, magnitude), count, box))
+        sample(box)
+
+    for box in boxes:
+        for corner in ((box[0], box[2]), (box[1], box[2]), (box[0], box[3]), (box[1], box[3])):
+            sample((corner[0], corner[0], corner[1], corner[1]))
+        push(box)
+
+    while heap:
+        top = -heap[0][0]
+        if top <= best + max(tolerance * abs(best), floor) or count >= limit:
+            break
+        _, _, box = heapq.heappop(heap)
+        du, dy = box[1] - box[0], box[3] - box[2]
+        if du <= NARROW * width and dy <= NARROW * height:
+            heapq.heappush(heap, (-top, count, box))
+            break
+        if du * (height or 1) >= dy * (width or 1) and du > 0:
+            m = (box[0] + box[1]) / 2
+            parts: tuple[Box, Box] = ((box[0], m, box[2], box[3]), (m, box[1], box[2], box[3]))
+        else:
+            m = (box[2] + box[3]) / 2
+            parts = ((box[0], box[1], box[2], m), (box[0], box[1], m, box[3]))
+        for part in parts:
+            push(part)
+    return Enclosure(best, -heap[0][0] if heap else best, at, len(heap))
+
+
+def _top(value: Any, magnitude: bool) -> float:
+    bound = upper(abs(value) if magnitude else value)
+    return math.inf if bound is None else up(bound)
