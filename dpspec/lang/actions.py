@@ -141,6 +141,11 @@ def _more(c: Context, v: list[Any], at: list[Offsets], where: Offsets) -> Any:
 _ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "t": "\t", "r": "\r", "/": "/"}
 
 
+def unprintable(text: str) -> str | None:
+    """The first control character (other than tab and line break) or lone surrogate, or None."""
+    return next((c for c in text if (c < " " and c not in "\n\t\r") or c == "\x7f" or "\ud800" <= c <= "\udfff"), None)
+
+
 @_action
 def _string(c: Context, v: list[Any], at: list[Offsets], where: Offsets) -> str:
     body = v[0][1:-1]
@@ -161,9 +166,9 @@ def _string(c: Context, v: list[Any], at: list[Offsets], where: Offsets) -> str:
         length = {"x": 2, "u": 4, "U": 8}.get(kind, 0)
         digits = body[i + 2 : i + 2 + length]
         code = int(digits, 16) if length and len(digits) == length and all(d in "0123456789abcdefABCDEF" for d in digits) else -1
-        if code < 0 or code > 0x10FFFF or 0xD800 <= code < 0xE000:
-            place = (where[0] + 1 + i, where[0] + 3 + i)
-            c.report("DP111", f"`\\{kind}` is no escape of a text", r"Write \" for a quote and \\ for a backslash.", place)
+        if not 0 <= code <= 0x10FFFF or unprintable(chr(code)) is not None:
+            place = (where[0] + 1 + i, where[0] + 3 + i + length)
+            c.report("DP111", f"`\\{kind}{digits}` is no escape of a text", r"Write \" for a quote and \\ for a backslash.", place)
             i += 2
             continue
         out.append(chr(code))

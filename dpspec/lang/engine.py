@@ -42,6 +42,7 @@ _ORDER = re.compile(r"_(?:1|2|inf|∞)|[₁₂]")
 _ORDERS = {"": "2", "_1": "1", "₁": "1", "_2": "2", "₂": "2", "_inf": "inf", "_∞": "inf"}
 _OPTWORD = re.compile(r"[a-z][a-z0-9]+(?:-[a-z0-9]+)+")
 _OPERATOR_NEXT = re.compile(r"[ \t\n]*(?:[-+*/^(]|\*\*)")
+_EQUALS_NEXT = re.compile(r"[ \t\n]*=")  # `over = 3` among options names an option
 _OPERAND_ENDS = frozenset(
     {"NUMBER", "NAME", "HNAME", "WORD", "OPTWORD", "SUPERSCRIPT", "BAR_CLOSE"} | {tables.LITERALS[t] for t in (")", ">", "]", "}")}
 )
@@ -129,7 +130,7 @@ class _Lexer:
             candidate = "-".join(parts[:k])
             plain = ascii_name(candidate) if k == 1 else candidate
             keyword = _WORDS.get(plain)
-            if keyword is not None and keyword in row:
+            if keyword is not None and keyword in row and not ("NAME" in row and _EQUALS_NEXT.match(self.text, end)):
                 return keyword, candidate
             if k == 1:
                 break

@@ -37,6 +37,8 @@ def formatted(parsed: Parsed) -> str:
             above.setdefault(at, []).append(comment.text)
     out: list[str] = []
     for i, line in enumerate(lines):
+        if line.paths == (("end",),) and i in above and parsed.surface == "dps":
+            out.append("")
         out.extend(" " * line.indent + text for text in above.get(i, []))
         if line.text:
             out.append(" " * line.indent + line.text + (f"  {trailing[i]}" if i in trailing else ""))

@@ -369,9 +369,9 @@ def dps_lines(a: Analysis) -> list[PrintedLine]:
         line(2, f"by {by_text(release)}", ("releases", i, "by"))
         if release.expect is not None:
             line(2, f"expect {expect_text(release.expect)}", ("releases", i, "expect"))
-        for key, e in (("share", release.share), ("part", release.part)):
-            if e is not None:
-                line(2, f"{key} {expr_text(e)}", ("releases", i, key))
+        for key, number in (("share", release.share), ("part", release.part)):
+            if number is not None:
+                line(2, f"{key} {expr_text(number)}", ("releases", i, key))
         line(2, "", ("releases", i, "end"))
 
     if a.simulate:
@@ -525,9 +525,9 @@ def yaml_lines(a: Analysis) -> list[PrintedLine]:
         line(4, f"by: {_yaml_piece(by_text(release))}", ("releases", i, "by"))
         if release.expect is not None:
             line(4, f"expect: {_yaml_piece(expect_text(release.expect))}", ("releases", i, "expect"))
-        for key, e in (("share", release.share), ("part", release.part)):
-            if e is not None:
-                line(4, f"{key}: {_yaml_expr(e)}", ("releases", i, key))
+        for key, number in (("share", release.share), ("part", release.part)):
+            if number is not None:
+                line(4, f"{key}: {_yaml_expr(number)}", ("releases", i, key))
         line(4, "", ("releases", i, "end"))
 
     if a.simulate:

@@ -5,6 +5,7 @@ Nothing here knows an algorithm, a loss certificate or an accountant: those are 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -32,6 +33,8 @@ from dpspec.spec.model import (
 if TYPE_CHECKING:
     from dpspec.lang.source import SourceMap
 
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z][A-Za-z0-9_]*)*")
 MAX_BUDGET = 1000
 MIN_BUDGET = Fraction(1, 10**9)
 MAX_SIZE = 10**12
@@ -104,7 +107,27 @@ class Checker:
 
     # ---------------------------------------------------------------------------------------------------- sections
 
+    def names(self) -> None:
+        """Names are words of letters, digits, hyphens and underscores: the DSL can write no others."""
+        a = self.a
+        studied = a.study.vary if a.study else ()
+        variables = [
+            *(((k,), ("data", "constants", k)) for k, _ in a.data.constants),
+            *(((d.variable,), ("data", "domains", i, "variable")) for i, d in enumerate(a.data.domains)),
+            *(((v.variable,), ("study", "vary", i, "variable")) for i, v in enumerate(studied)),
+        ]
+        if a.privacy.public is not None:
+            variables.append(((a.privacy.public.variable,), ("privacy", "public")))
+        for (name,), path in variables:
+            if not NAME.fullmatch(name):
+                self.error("DP150", f"`{name[:40]}` is no name", "Use letters, digits and _, beginning with a letter.", *path)
+        for i, release in enumerate(a.releases):
+            if not WORD.fullmatch(release.name):
+                help = "Use letters, digits, _ and -, beginning with a letter."
+                self.error("DP150", f"`{release.name[:40]}` is no name for a release", help, "releases", i)
+
     def run(self) -> list[Diagnostic]:
+        self.names()
         self.data()
         self.privacy()
         for i, assumption in enumerate(self.a.assume):
@@ -123,11 +146,6 @@ class Checker:
 
     def data(self) -> None:
         data = self.a.data
-        for name in ("n", "d"):
-            e: Expr | None = getattr(data, name)
-            value = None
-            if e is not None:
-                self.known = {"pi", *self.values, *(k for k, _ in data.constants)}
         self.known = {"pi", "n", "d", *(k for k, _ in data.constants)}
         waiting: dict[str, Expr] = {k: e for k, e in (("n", data.n), ("d", data.d), *data.constants) if e is not None}
         for name, _ in data.constants:
@@ -145,15 +163,13 @@ class Checker:
                 progress = True
                 if name in ("n", "d"):
                     size = self.whole(e, "DP140", f"`{name}`", 1, MAX_SIZE, "data", name)
-                    value = None if size is None else Fraction(size)
+                    value: Fraction | float | None = None if size is None else Fraction(size)
                 else:
-                    value = self.number(e)  # type: ignore[assignment]
+                    value = self.number(e)
                 if value is not None:
                     self.values[name] = value
         for name, e in waiting.items():
             self.error("DP116", f"`{name}` is defined by itself", "Give it a number.", span=e.span)
-        if data.d is None and any(d.variable == "x" for d in data.domains) and data.source is None:
-            pass  # d may come from the assumptions of a study; the compiler asks for it where it is needed
         for i, domain in enumerate(data.domains):
             self.set(domain.set, "data", "domains", i, "set")
             self.enforcement(i)
@@ -298,12 +314,6 @@ class Checker:
         named = {*LOSSES, *REGULARISERS}
         self.functions(task.loss, named)
         self.scope(task.loss, {*variables, *self.known, *LOSSES, "norm"})
-        for node in walk(task.loss):
-            if isinstance(node, Call) and (arity := LOSSES.get(node.function) or REGULARISERS.get(node.function)):
-                low, high = arity
-                if not low <= len(node.args) <= high:
-                    takes = f"{low}" if low == high else f"{low} to {high}"
-                    self.error("DP115", f"`{node.function}` takes {takes} numbers", "Correct the arguments.", span=node.span)
 
     def shares(self) -> None:
         releases = self.a.releases
@@ -333,7 +343,11 @@ class Checker:
 
     def study(self) -> None:
         for law in self.a.simulate:
-            self.functions(law.law, LAWS | LOSSES.keys())
+            for node in walk(law.law):  # the data layer decides what is a law; a slip of the pen is told here
+                if isinstance(node, Call) and node.function not in LAWS and node.function not in FUNCTIONS:
+                    near = nearest(node.function, LAWS)
+                    if near is not None:
+                        self.error("DP115", f"unknown law `{node.function}`", f"Did you mean `{near}`?", span=node.span)
         study = self.a.study
         if study is None:
             return
@@ -356,9 +370,9 @@ class Checker:
             for k, e in enumerate(vary.values):
                 if vary.variable in ("n", "d", "m"):
                     size = self.whole(e, "DP146", f"a value of `{vary.variable}`", 1, MAX_SIZE, *path, "values", k)
-                    value = None if size is None else Fraction(size)
+                    value: Fraction | float | None = None if size is None else Fraction(size)
                 else:
-                    value = self.number(e)  # type: ignore[assignment]
+                    value = self.number(e)
                     low, high = (0, 1) if vary.variable == "delta" else (MIN_BUDGET, MAX_BUDGET)
                     outside = value is not None and vary.variable in budgets and not low <= value <= high
                     if outside or (vary.variable == "delta" and value in (0, 1)):

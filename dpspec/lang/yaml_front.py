@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dpspec.lang.actions import Item, SetBy, whole_points
+from dpspec.lang.actions import Item, SetBy, unprintable, whole_points
 from dpspec.lang.draft import Draft, Path
 from dpspec.lang.engine import Unparsable, parse_piece
 from dpspec.lang.text import Lines
@@ -68,6 +68,11 @@ class Front:
                 )
                 continue
             seen[key.value] = key
+            if (bad := unprintable(key.value)) is not None or not key.value:
+                shown = f"holds the control character U+{ord(bad):04X}" if bad else "is empty"
+                self.draft.error("DP111", f"this key {shown}", "Remove it.", self.span(key))
+                self.draft.broken.add(self.section)
+                continue
             if known is not None and key.value not in known:
                 near = self.suggest(key.value, tuple(known))
                 help_ = f"Did you mean `{near}`?" if near else f"{what} has the keys " + ", ".join(known) + "."
@@ -120,6 +125,10 @@ class Front:
     def string(self, node: Node, what: str) -> str | None:
         if not isinstance(node, Scalar) or not node.value.strip():
             self.wrong(node, f"{what} is a text", "Write a text.")
+            return None
+        if (bad := unprintable(node.value)) is not None:
+            self.draft.error("DP111", f"{what} holds the control character U+{ord(bad):04X}", "Remove it.", self.span(node))
+            self.draft.broken.add(self.section)
             return None
         return node.value
 

@@ -1,4 +1,4 @@
-"""Diagnostic codes of the language, DP100 to DP149; see :mod:`dpspec.spec.codes`."""
+"""Diagnostic codes of the language, DP100 to DP150; see :mod:`dpspec.spec.codes`."""
 
 from __future__ import annotations
 
@@ -226,5 +226,12 @@ CODES: dict[str, Code] = {
     "DP149": Code(
         "too many errors",
         "After 100 errors the rest is counted and not shown. The first ones often cause the later ones.",
+    ),
+    "DP150": Code(
+        "a name of the wrong form",
+        "Names of releases, constants and variables begin with a letter and go on with letters, digits and underscores (releases also with "
+        "hyphens), so that both surfaces can write them. Greek letters are spelt out.",
+        "releases:\n  my weights: ...",
+        "releases:\n  my-weights: ...",
     ),
 }
