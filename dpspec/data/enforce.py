@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpspec.data.problems import Number, Values, fail, float_down, float_up, number
-from dpspec.data.records import BLOCK, AnyRecords, GeneratedRecords, Records, Vector, is_sparse
+from dpspec.data.records import AnyRecords, GeneratedRecords, Records, Vector, drawing_rows, is_sparse
 from dpspec.data.sources import as_number, known_values
 from dpspec.spec.expr import Expr
 from dpspec.spec.model import Ball, Box, Data, Domain, Enforcement, Finite, NormName, Reals, Set
@@ -455,15 +455,16 @@ def _enforce_x(x: Any, rules: Rules, counts: Counts | None) -> Any:
             counts.add(rules.variable, 0, touched, bad)
         return csr_array((v, x.indices, x.indptr), shape=x.shape)
     out: Vector | None = None
-    for block, start in enumerate(range(0, len(x), BLOCK)):
-        old = x[start : start + BLOCK]
+    rows = drawing_rows(x.shape[1])
+    for block, start in enumerate(range(0, len(x), rows)):
+        old = x[start : start + rows]
         v, touched, bad = rules.apply(Entries(np.array(old)))
         if counts is not None:
             counts.add(rules.variable, block, touched, bad)
         if out is None and not np.array_equal(v, old):
             out = np.array(x)
         if out is not None:
-            out[start : start + BLOCK] = v
+            out[start : start + rows] = v
     return x if out is None else out
 
 

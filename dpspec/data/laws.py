@@ -878,6 +878,6 @@ class _Trial:
             mean = np.array(np.broadcast_to(np.asarray(found[0][1], dtype=np.float64), (self.s.d,)))
         if found is not None and found[1] is not None and self.s.d <= 8192:
             covariance = _dense(found[1], self.s.d)
-        spikes = [v.directions for v in self.covariances.values() if v.directions is not None]
-        spikes += [v.directions for _, v in self.env.values() if isinstance(v, Covariance) and v.directions is not None]
-        return Truth(self.parameters, mean, covariance, spikes[0] if spikes else None)
+        known = found[1][1] if found is not None and found[1] is not None else None
+        subspace = known.directions if isinstance(known, Covariance) else None
+        return Truth(self.parameters, mean, covariance, subspace)

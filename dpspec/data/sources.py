@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -151,6 +151,8 @@ def _frame(data: Data, wanted: Wanted, data_file: str | Path | None, memory: Any
         if isinstance(memory, Records):
             memory = {"x": memory.x, "y": memory.y, "public_x": memory.public_x}
         frame = from_memory(memory)
+        if frame.matrix is not None and len(wanted.columns) == len(frame.names):  # an array has no names: the spec's, in order
+            frame = replace(frame, names=wanted.columns)
     elif data_file is not None:
         return read_file(Path(data_file), wanted)
     else:
@@ -339,7 +341,7 @@ def _target(
     found: list[Diagnostic],
 ) -> tuple[Vector | None, bool]:
     """The target as numbers, and whether its map rule has been applied (to words)."""
-    if target is not None and target in frame.names:
+    if target is not None and target in frame.names and frame.y is None:
         column, what = _chunk(frame, target), f"the target {target!r} of {frame.where}"
     elif frame.y is not None:
         values, what = frame.y, f"the target of {frame.where}"

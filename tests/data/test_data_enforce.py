@@ -141,8 +141,9 @@ def test_boxes_hold(how, rows):
 
 
 def test_a_box_without_zero_takes_non_finite_records_to_its_edge():
-    out, _ = enforce(Records([[0.0], [np.nan], [5.0]]), data(domain("x", Box(low=num(1), high=num(2)), "clip")))
+    out, counts = enforce(Records([[0.0], [np.nan], [5.0]]), data(domain("x", Box(low=num(1), high=num(2)), "clip")))
     assert out.x[:, 0].tolist() == [1, 1, 2]
+    assert (counts.touched["x"], counts.not_finite["x"]) == (2, 1)  # a record is counted once
 
 
 def test_shrink_clamps_each_coordinate():

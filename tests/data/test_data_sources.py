@@ -401,6 +401,17 @@ def test_arrays_that_cannot_be_used(memory, code):
     assert codes(lambda: load(Data(n=num(2), source=MemorySource()), memory=memory))[0] == [code]
 
 
+def test_arrays_take_the_names_of_the_spec_and_y_goes_before_a_target_column():
+    scores = Encode(column="b", how="standard", args=(num(1), num(2)))
+    data = Data(n=num(2), source=CsvSource(path="never-read.csv", target="y", columns=("a", "b")), encode=(scores,))
+    raw = load(data, memory=(np.array([[1.0, 2.0], [3.0, 4.0]]), [5, 6]))
+    assert raw.records.x.tolist() == [[1, 0.5], [3, 1.5]]
+    assert raw.records.y.tolist() == [5, 6]
+    raw = load(Data(n=num(2), source=MemorySource(target="y")), memory=({"a": [1, 2], "y": [3, 4]}, [5, 6]))
+    assert raw.records.x.tolist() == [[1], [2]]  # the target column is no feature
+    assert raw.records.y.tolist() == [5, 6]
+
+
 def test_no_data():
     assert codes(lambda: load(Data(n=num(2), source=MemorySource())))[0] == ["DP513"]
     assert codes(lambda: load(Data(n=num(2))))[0] == ["DP513"]
