@@ -43,7 +43,7 @@ CODES: dict[str, Code] = {
         "A column without an encoding must hold numbers. Words become numbers through a declared encoding: levels for "
         "features, a map rule on the domain of y for labels. Encodings learned from the records would be a release of "
         "their own. " + _SILENT,
-        good='encode\n  workclass as levels("Private", "State-gov", "other")',
+        good='encode workclass as levels("Private", "State-gov", "other")',
     ),
     "DP506": Code(
         "A value is infinite",
