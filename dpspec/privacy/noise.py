@@ -72,6 +72,14 @@ class NoiseSource(Protocol):
 
     def exponential(self, scale: float, size: Size) -> Array: ...
 
+    def gamma(self, shape: int, scale: float, size: Size) -> Array:
+        """The sum of ``shape`` independent exponentials of mean ``scale``."""
+        ...
+
+    def binomial(self, n: Integers, p: float | Fraction, size: Size) -> Integers:
+        """Heads among n coins, entry by entry; the coins of :meth:`bernoulli`."""
+        ...
+
     def uniform(self, size: Size) -> Array:
         """On [0, 1)."""
         ...
@@ -113,6 +121,12 @@ def keep_threshold(epsilon: float) -> int:
         raise ValueError("epsilon must be at least 0")
     excess = math.tanh(epsilon / 2.0) * (1.0 - 2.0**-48)
     return 2**63 + math.floor(math.ldexp(excess, 63))
+
+
+def down(p: float) -> Fraction:
+    """The probability p, which carries a few rounding errors, cut by 2^-48 of itself and then to 64 bits: never above the true one, and a
+    probability that every source uses as it is."""
+    return Fraction(math.floor(Fraction(p) * (2**48 - 1) / 2**48 * 2**64), 2**64)
 
 
 def _count(size: Size) -> int:
@@ -193,6 +207,14 @@ class StudyNoise:
     def exponential(self, scale: float, size: Size) -> Array:
         _check_scale(scale)
         return self._rng.standard_exponential(size) * scale
+
+    def gamma(self, shape: int, scale: float, size: Size) -> Array:
+        _check_scale(scale)
+        return self._rng.standard_gamma(shape, size) * scale
+
+    def binomial(self, n: Integers, p: float | Fraction, size: Size) -> Integers:
+        out: Integers = np.asarray(self._rng.binomial(n, float(p), size), dtype=np.int64)
+        return out
 
     def uniform(self, size: Size) -> Array:
         return self._rng.random(size)
@@ -293,6 +315,18 @@ class SecureNoise:
     def exponential(self, scale: float, size: Size) -> Array:
         _check_scale(scale)
         return -np.log(self._open_uniform(size)) * scale
+
+    def gamma(self, shape: int, scale: float, size: Size) -> Array:
+        _check_scale(scale)
+        n, total = _count(size), np.zeros(_count(size))
+        for rows in _blocks(shape, max(1, 1_000_000 // max(1, n))):
+            total -= np.log(self._open_uniform((rows, n))).sum(axis=0)
+        return (total * scale).reshape(size)
+
+    def binomial(self, n: Integers, p: float | Fraction, size: Size) -> Integers:
+        trials = np.broadcast_to(np.asarray(n, dtype=np.int64), size)
+        heads = [int(self.bernoulli(p, int(count)).sum()) for count in trials.ravel()]
+        return np.array(heads, dtype=np.int64).reshape(size)
 
     def uniform(self, size: Size) -> Array:
         out: Array = (_words(_count(size)) >> np.uint64(11)).astype(float) * 2.0**-53

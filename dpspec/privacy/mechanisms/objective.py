@@ -22,8 +22,9 @@ class ObjectivePerturbation:
     phi is convex and twice differentiable; ``lipschitz`` bounds |phi'|*|x| and ``smooth`` bounds phi''*|x|^2. ``sensitivity`` =
     2*lipschitz is the change of the sum of gradients. The map from b to the minimiser has a Jacobian whose determinant changes by
     the ratio (1 + a u^T B^-1 u)/(1 + a' v^T B^-1 v) <= 1 + smooth/(n*Lambda) between neighbours, where B >= n*Lambda*I is the part that
-    both share and Lambda = l2 + extra, so epsilon' = epsilon - ln(1 + smooth/(n*Lambda)). ``extra`` is the least addition with epsilon' >= epsilon/2. (Chaudhuri, Monteleoni and
-    Sarwate 2011, Algorithm 2, has the square of the determinant factor; 000, Table 3.1.)
+    both share and Lambda = l2 + extra, so epsilon' = epsilon - ln(1 + smooth/(n*Lambda)).
+    ``extra`` is the least addition with epsilon' >= epsilon/2. (Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 2, has the square of the
+    determinant factor; 000, Table 3.1.)
 
     The proof needs the exact minimiser over all of R^p, and a differentiable regulariser: no constraint set, no l1 term. Solve to a
     gradient norm gamma and pay for the gap with a second draw of sensitivity 2*gamma/Lambda

@@ -68,7 +68,8 @@ class GaussianSymmetric:
     ``shape`` ``isotropic``: N(0, scale^2) on the diagonal and N(0, scale^2/2) off it, that is isotropic noise in the Frobenius inner
     product, with ``sensitivity`` in the Frobenius norm. ``upper``: N(0, scale^2) on every entry of the upper triangle, copied, with
     ``sensitivity`` the l2 norm of the upper triangle (the documents' construction: 000, Algorithms 6.1.42 and
-    6.3.49; for second moments the same number, :func:`second_moment_sensitivity`, and twice the variance off the diagonal). Both are exactly mu-GDP, mu = 1/level.
+    6.3.49; for second moments the same number, :func:`second_moment_sensitivity`, and twice the variance off the diagonal).
+    Both are exactly mu-GDP, mu = 1/level.
     """
 
     sensitivity: float

@@ -70,10 +70,10 @@ class SymmetrisedWishart:
 def wishart_delta(degrees: float, dim: int, epsilon: float) -> float:
     """The exact delta of A^T A + W_d(m, B^2 I) at epsilon under add-remove, worst case |v| = B: what one more row v can do.
 
-    With q = m - d + 1, Q chi-square with q degrees and |v| = B: removing v shows for certain on Q <= 1 (the output could not
-    have come from the data with v), and else the losses are 1/2 - (q - 2)/2*log(1 + 1/Q) one way and -1/2 - (q - 2)/2*log(1 - 1/Q) the other. Returns the larger of the
-    two hockey-stick divergences, by quadrature. It is a lower bound of the delta under replace-one. Source: 000, Lemma 6.3.1
-    (m >= d + 14/epsilon^2*ln(4/delta), safe with much slack).
+    With q = m - d + 1, Q chi-square with q degrees and |v| = B: removing v shows for certain on Q <= 1 (the output could not have come
+    from the data with v), and else the losses are 1/2 - (q - 2)/2*log(1 + 1/Q) one way and -1/2 - (q - 2)/2*log(1 - 1/Q) the other.
+    Returns the larger of the two hockey-stick divergences, by quadrature. It is a lower bound of the delta under replace-one. Source:
+    000, Lemma 6.3.1 (m >= d + 14/epsilon^2*ln(4/delta), safe with much slack).
     """
     from scipy import integrate, stats
 

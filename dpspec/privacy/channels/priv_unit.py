@@ -1,0 +1,153 @@
+"""PrivUnit with the optimal cap: the best known pure channel for vectors of the l2 ball."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, clip_l2, rows
+from dpspec.privacy.noise import Array, Bools, NoiseSource, down
+from dpspec.privacy.schedule import Family, Norm
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """``height`` gamma of the cap {<u, v> >= gamma} of the unit sphere, its probability ``mass``, ``inside``: how often a report comes
+    from it, ``mean``: E<u, v> of a report."""
+
+    height: float
+    mass: float
+    inside: Fraction
+    mean: float
+
+
+@functools.lru_cache(maxsize=512)
+def best_cap(dim: int, epsilon: float) -> Cap:
+    """The cap that maximises E<u, v> (and so minimises the variance) at ratio e^epsilon between its inside and its outside.
+
+    With P = P(<u, v> >= gamma): inside with probability e^eps*P/(1 + (e^eps - 1)*P), and
+    E<u, v> = c*(1 - gamma^2)^((d-1)/2)/(d - 1)*(e^eps - 1)/(1 + (e^eps - 1)*P), c = Gamma(d/2)/(sqrt(pi)*Gamma((d-1)/2)).
+    Maximised over gamma in [-1, 1) (unimodal). gamma = 0 is the hemisphere channel.
+    """
+    from scipy.optimize import minimize_scalar
+    from scipy.special import betainc
+
+    shape = (dim - 1) / 2.0
+    log_c = math.lgamma(dim / 2.0) - math.lgamma(shape) - 0.5 * math.log(math.pi)
+    grow = math.expm1(min(epsilon, 700.0))
+
+    def mass(gamma: float) -> float:
+        return float(betainc(shape, shape, (1.0 - gamma) / 2.0))
+
+    def mean(gamma: float) -> float:
+        return math.exp(log_c + shape * math.log1p(-gamma * gamma)) / (dim - 1) * grow / (1.0 + grow * mass(gamma))
+
+    found = minimize_scalar(lambda gamma: -mean(gamma), bounds=(0.0, 1.0 - 1e-9), method="bounded", options={"xatol": 1e-10})
+    gamma = float(found.x) if -found.fun >= mean(0.0) else 0.0
+    p = mass(gamma)
+    share = (grow + 1.0) * p / (1.0 + grow * p)
+    return Cap(gamma, p, down(share * (1.0 - 2.0**-40)), mean(gamma))
+
+
+@dataclass(frozen=True, slots=True)
+class PrivUnit:
+    """epsilon-LDP for vectors of the l2 ball of radius r, dim at least 2; level = epsilon.
+
+    The client scales x into the ball, takes v = +-x/|x| with mean x/r (a sign of probability 1/2 + |x|/(2r)), and answers B*u with u
+    uniform on the cap {<u, v> >= gamma} with the probability of :func:`best_cap`, otherwise uniform on the rest; B = r/E<u, v>.
+    Unbiased; E|R - x|^2 = B^2 - |x|^2. At small epsilon the cap is nearly the half sphere; for large epsilon B tends to r, where the
+    hemisphere channel stays at r*sqrt(pi*dim/2). Source: Bhowmick, Duchi, Freudiger, Kapoor and Rogers 2018; optimal cap: Asi, Feldman
+    and Talwar 2022.
+
+    The density takes two values with ratio e^eps. Secure source: u is drawn by rejection from directions that were made without the
+    record, so every float vector has the probability of its direction times one of two factors; the probability of the cap under these
+    directions differs from its mass by rounding of relative size 1e-13 or so, and the chance of the inside is lowered by 2^-40 of
+    itself for it. The number of tries, about e^eps, is not part of the report, but takes time: epsilon above 9 is refused there.
+    """
+
+    dim: int
+    radius: float
+    kind: ClassVar[str] = "priv-unit"
+    family: ClassVar[Family] = "pure"
+    norm: ClassVar[Norm] = "none"
+    sensitivity: ClassVar[float] = math.nan
+    reference: ClassVar[str] = "Bhowmick et al. 2018; Asi, Feldman and Talwar 2022"
+
+    def __post_init__(self) -> None:
+        check_positive(dim=self.dim, radius=self.radius)
+        if self.dim < 2:
+            raise ValueError("a cap needs dimension 2; use the hemisphere or the one-bit channel for numbers")
+
+    @property
+    def size(self) -> int:
+        return self.dim
+
+    def scale(self, level: float) -> float:
+        """The length B of every report."""
+        return self.radius / best_cap(self.dim, check_level(level)).mean
+
+    def variance(self, level: float, norm: float = 0.0) -> float:
+        """E|R - x|_2^2 for a record of l2 norm ``norm``."""
+        return self.scale(level) ** 2 - norm**2
+
+    def _reports(self, x: Array, level: float, noise: NoiseSource) -> Array:
+        """Unit vectors, one a row of x; x is changed."""
+        cap = best_cap(self.dim, check_level(level))
+        users = x.shape[0]
+        x, norms = clip_l2(x, self.radius)
+        signs = np.where(noise.bernoulli(0.5 + np.minimum(norms / self.radius, 1.0) / 2.0, users), 1.0, -1.0)
+        v = x * (signs / np.where(norms > 0, norms, 1.0))[:, None]
+        v[norms == 0] = 0.0
+        v[norms == 0, 0] = signs[norms == 0]
+        inside = noise.bernoulli(cap.inside, users)
+        return self._reject(v, inside, cap, noise) if noise.secure else self._direct(v, inside, cap, noise)
+
+    def _direct(self, v: Array, inside: Bools, cap: Cap, noise: NoiseSource) -> Array:
+        """<u, v> by inversion of its law, the rest of u uniform in the orthogonal sphere."""
+        from scipy.special import betaincinv
+
+        shape = (self.dim - 1) / 2.0
+        uniform = noise.uniform(v.shape[0])
+        # (1 - <u, v>)/2 is Beta(shape, shape) below (1 - gamma)/2 inside the cap
+        quantile = np.where(inside, uniform * cap.mass, cap.mass + uniform * (1.0 - cap.mass))
+        t = 1.0 - 2.0 * betaincinv(shape, shape, quantile)
+        u = noise.directions(v.shape[0], self.dim)
+        u -= np.einsum("ij,ij->i", u, v)[:, None] * v
+        u *= (np.sqrt(np.maximum(0.0, 1.0 - t * t)) / np.sqrt(np.einsum("ij,ij->i", u, u)))[:, None]
+        u += t[:, None] * v
+        return u
+
+    def _reject(self, v: Array, inside: Bools, cap: Cap, noise: NoiseSource) -> Array:
+        if 1.0 / cap.mass > 1e4:
+            raise ValueError("this epsilon needs caps too small to draw exactly; use a smaller epsilon or a Gaussian channel")
+        out = np.empty_like(v)
+        left = np.arange(v.shape[0])
+        while left.size:
+            u = noise.directions(left.size, self.dim)
+            fits = (np.einsum("ij,ij->i", u, v[left]) >= cap.height) == inside[left]
+            out[left[fits]] = u[fits]
+            left = left[~fits]
+        return out
+
+    def encode(self, records: Records, level: float, noise: NoiseSource) -> Array:
+        x, single = rows(records, self.dim)
+        u = self._reports(x, level, noise) * self.scale(level)
+        return np.asarray(u[0]) if single else u
+
+    def aggregate(self, reports: Array, level: float) -> Array:
+        mean: Array = np.atleast_2d(reports).mean(axis=0)
+        return mean
+
+    def sample_mean(self, records: Records, level: float, noise: NoiseSource) -> Array:
+        """Block by block; no cheaper exact law is known."""
+        x, _ = rows(records, self.dim)
+        total, step = np.zeros(self.dim), block_rows(self.dim)
+        for start in range(0, x.shape[0], step):
+            total += self._reports(x[start : start + step], level, noise).sum(axis=0)
+        mean: Array = total * (self.scale(level) / x.shape[0])
+        return mean
