@@ -132,7 +132,8 @@ class GenProt:
 
 def public_uniform(seed: int, salt: Integers, count: int) -> Array:
     """Public uniform numbers in (0, 1), shape (users, count): SplitMix64 at position (salt, t) of the stream ``seed``. Not secret,
-    never noise.""" with np.errstate(over="ignore"):
+    never noise."""
+    with np.errstate(over="ignore"):
         state = _mix(salt.astype(np.uint64) + _mix(np.array([seed % 2**64], dtype=np.uint64)))
         z = state[:, None] + np.uint64(0x9E3779B97F4A7C15) * np.arange(1, count + 1, dtype=np.uint64)
         return (_mix(z) >> np.uint64(11)).astype(float) * 2.0**-53 + 2.0**-54
