@@ -186,9 +186,10 @@ def _target(draft: Draft, release: ReleaseDraft, recompile: Recompile | None) ->
 def _least(
     draft: Draft, release: ReleaseDraft, variable: str, limit: float, probability: float | None, recompile: Recompile
 ) -> float | None:
-    """The least value of n or epsilon at which the bound meets the target, everything else fixed: bisection in the logarithm.
+    """The least value of n or epsilon at which the bound meets the target, everything else fixed.
 
-    Each probe compiles the analysis anew at that value. The bound is taken to be monotone in n and epsilon; the two ends are checked.
+    A bracket is sought outwards from the stated value by factors of four, then halved in the logarithm to 0.05%. Each probe compiles
+    the analysis anew at that value, tunables included; the answer itself is always a value at which the target was seen to be met.
     """
     measure = release.release.expect.measure if release.release.expect else ""
 
@@ -203,12 +204,21 @@ def _least(
     current = draft.facts.get(variable)
     if current is None:
         return None
-    low, high = (2.0, 1e12) if variable == "n" else (1e-4, 1e3)
-    if not meets(high):
-        return None
-    if meets(low):
-        return low
-    while high / low > (1.0005 if variable == "epsilon" else 1 + 0.5 / high if high < 2000 else 1.0005):
+    value = float(current)
+    lowest, highest = (2.0, 1e13) if variable == "n" else (1e-5, 1e3)
+    if meets(value):
+        low, high = value, value
+        while meets(low):
+            if low <= lowest:
+                return low
+            low, high = max(low / 4, lowest), low
+    else:
+        low, high = value, value
+        while not meets(high):
+            if high >= highest:
+                return None
+            low, high = high, min(high * 4, highest)
+    while high / low > 1.0005:
         middle = math.sqrt(low * high)
         if variable == "n":
             middle = float(round(middle))

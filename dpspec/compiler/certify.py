@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from dpspec.algorithms.card import Loss, Problem
-from dpspec.compiler.draft import Draft, ReleaseDraft
+from dpspec.compiler.draft import Draft, Path, ReleaseDraft
 from dpspec.compiler.resolve import domain_of, part_rows, set_bounds
-from dpspec.spec.diagnostics import Diagnostic
-from dpspec.spec.model import Minimise, Set
+from dpspec.spec.expr import NotANumber, Unbound
+from dpspec.spec.model import Ball, Box, Minimise, Reals, Set
 
 #: Assumption words that a loss certificate can prove or refute.
 LOSS_CLAIMS = ("lipschitz", "smooth", "convex", "strongly-convex")
@@ -22,7 +22,7 @@ LOSS_CLAIMS = ("lipschitz", "smooth", "convex", "strongly-convex")
 
 def certify(draft: Draft) -> Draft:
     for release in draft.releases:
-        if isinstance(release.release.task, Minimise) and not release.release.task.pairwise:
+        if isinstance(release.release.task, Minimise):
             draft, release = _certify_loss(draft, release)
         draft = draft.with_release(replace(release, problem=_problem(draft, release)))
         over: Set | None = getattr(release.release.task, "over", None)
@@ -43,32 +43,42 @@ def enforced(draft: Draft, variable: str) -> bool:
     return domain is not None and domain.by is not None
 
 
+def _enforced_set(draft: Draft, variable: str) -> Set:
+    """What the executor makes true of every record; all of R (or R^d) where the spec only declares."""
+    domain = domain_of(draft.analysis.data.domains, variable)
+    if domain is None or domain.by is None:
+        return Reals(scalar=variable == "y")
+    if domain.by.how == "shrink" and domain.by.tau is not None and not isinstance(domain.set, (Ball, Box)):
+        return Ball(norm="linf", radius=domain.by.tau)
+    return domain.set
+
+
 def _certify_loss(draft: Draft, release: ReleaseDraft) -> tuple[Draft, ReleaseDraft]:
-    from dpspec.symbolic.certify import Claim
     from dpspec.symbolic.certify import certify as prove
-    from dpspec.symbolic.domains import record_domain
+    from dpspec.symbolic.findings import claims_from
 
     task = release.release.task
     assert isinstance(task, Minimise)
-    a = draft.analysis
-    x_set, y_set = domain_of(a.data.domains, "x"), domain_of(a.data.domains, "y")
-    claims: list[Claim] = []
-    for i, assumption in enumerate(a.assume):
-        if assumption.name in LOSS_CLAIMS and assumption.of in (None, "gradient", "loss"):
-            claims.append(Claim(index=i, name=assumption.name, args=assumption.args))
-    d = int(draft.facts["d"]) if "d" in draft.facts else None
-    certificate = prove(
-        task.loss,
-        over=task.over,
-        x=record_domain(x_set.set if x_set else None, draft.facts, d),
-        y=record_domain(y_set.set if y_set else None, draft.facts, 1),
-        names=draft.facts,
-        claims=claims,
-    )
+    path: Path = (*release.path, "task")
+    try:
+        certificate = prove(
+            task.loss,
+            over=task.over,
+            x=_enforced_set(draft, "x"),
+            y=_enforced_set(draft, "y"),
+            names=draft.facts,
+            claims=claims_from(draft.analysis.assume, draft.facts),
+            pairwise=task.pairwise,
+        )
+    except (Unbound, NotANumber, ValueError) as error:
+        if not draft.failed:
+            draft = draft.report(
+                "DP411", f"the loss or its set has no value: {error}", path=path, help="declare the name in the data section"
+            )
+        return draft, release
     for finding in certificate.findings:
-        path: tuple[str | int, ...] = ("assume", finding.claim) if finding.claim is not None else (*release.path, "task")
-        span = finding.span or draft.span(*path)
-        entry = Diagnostic(finding.code, finding.severity, finding.message, finding.help, span)
+        span = draft.span("assume", finding.assumption) if finding.assumption is not None else draft.span(*path)
+        entry = finding.diagnostic(span)
         if entry not in draft.diagnostics:
             draft = replace(draft, diagnostics=(*draft.diagnostics, entry))
     return draft, replace(release, certificate=certificate)

@@ -30,6 +30,16 @@ class Choice:
     help: str = ""
 
 
+#: How a budget of each kind is written.
+BUDGETS = {"pure": "epsilon alone (pure)", "approx": "epsilon with a delta", "zcdp": "rho (zCDP)", "gdp": "mu (Gaussian DP)"}
+
+
+def _other_budget(card: Card) -> str:
+    if "approx" in card.guarantees:
+        return "add a delta well below 1/n: delta = 1/n^1.1"
+    return f"state {' or '.join(BUDGETS[g] for g in card.guarantees)} in the privacy section"
+
+
 def select(draft: Draft) -> Draft:
     if draft.budget is None or "n" not in draft.facts or "d" not in draft.facts:
         return draft
@@ -62,7 +72,7 @@ def _select(draft: Draft, release: ReleaseDraft) -> Draft:
             return draft.report(
                 choice.candidate.code if choice.candidate.code != "DP401" else "DP407",
                 f"{by.algorithm} cannot serve release {release.release.name!r}: {choice.candidate.reasons[0]}"
-                if choice.option is None and choice.candidate.code in ("DP401", "DP407", "DP409", "DP210")
+                if choice.option is None and choice.candidate.code in ("DP401", "DP301", "DP407", "DP409", "DP210")
                 else choice.candidate.reasons[0],
                 path=where,
                 help=choice.help or "`by auto` chooses among the algorithms that can serve",
@@ -124,6 +134,9 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
         return refuse(f"it serves the task {card.task}, not {problem.task.kind}", code="task")
     if problem.model not in card.models:
         return refuse(f"it works under {' and '.join(card.models)}, not under {problem.model}", help=f"privacy {card.models[0]}")
+    if draft.budget.kind not in card.guarantees:
+        gives = " or ".join(BUDGETS[g] for g in card.guarantees)
+        return refuse(f"it gives {gives}; the budget is {BUDGETS[draft.budget.kind]}", code="DP301", help=_other_budget(card))
     statuses, weak = assumption_statuses(draft, release, card)
     if weak is not None:
         return refuse(weak.evidence, code="DP210", help=_remedy(weak, problem))
@@ -189,7 +202,13 @@ def _loss_status(draft: Draft, release: ReleaseDraft, need: Need) -> AssumptionS
         return AssumptionStatus(
             need.name, need.role, "declared", f"the Lipschitz constant rests on the domain of {' and '.join(free)}, which nothing enforces"
         )
-    return AssumptionStatus(need.name, need.role, "proved", "; ".join(c.evidence))
+    return AssumptionStatus(need.name, need.role, "proved", _evidence(need.name, c.evidence))
+
+
+def _evidence(name: str, lines: tuple[str, ...]) -> str:
+    """The lines of a certificate that speak of one constant."""
+    words = {"lipschitz": ("margin", "|phi'|"), "smooth": ("|phi''|",), "convex": ("convex",), "strongly-convex": ("convex", "regulariser")}
+    return "; ".join(x for x in lines if x.startswith(words[name]) or (name != "lipschitz" and words[name][0] in x)) or "; ".join(lines)
 
 
 def _remedy(weak: AssumptionStatus, problem: Problem) -> str:

@@ -170,7 +170,7 @@ def _result(d: Design, drafts: Sequence[Any], cells: Sequence[Cell], done: Mappi
     from dpspec.executor import summary as s
 
     points: list[dict[str, Any]] = []
-    ratios: list[float] = []
+    ratios: list[tuple[float, float]] = []
     notes: dict[str, None] = {}
     expected: dict[str, float] = {}
     for point, draft in zip(d.points, drafts, strict=True):
@@ -189,7 +189,9 @@ def _result(d: Design, drafts: Sequence[Any], cells: Sequence[Cell], done: Mappi
                 expected = _exponents(order or bound, d.varied)
             shape = _order_value(order, release)
             if shape is not None and math.isfinite(shape) and shape > 0:
-                ratios.append(float(sum(errors) / len(errors)) / shape)
+                summary = s.error_json(measure, errors)
+                spread = summary["std"] / math.sqrt(len(errors)) / summary["mean"] if summary["mean"] > 0 else 0.0
+                ratios.append((summary["mean"] / shape, spread))
             points.append(
                 {
                     "release": name,

@@ -142,12 +142,22 @@ def rates(points: Sequence[Mapping[str, Any]], varied: Sequence[str], expected: 
     return found
 
 
-def constant(ratios: Sequence[float]) -> dict[str, Any] | None:
-    """The constant of an order bound: the geometric mean of error over expression at the points, with a 95% interval over points."""
-    r = np.asarray([v for v in ratios if v > 0 and math.isfinite(v)])
-    if r.size == 0:
+def constant(ratios: Sequence[tuple[float, float]]) -> dict[str, Any] | None:
+    """The constant of an order bound: the geometric mean over points of (mean error)/(expression with C = 1).
+
+    ``ratios``: that quotient with its relative standard error, a pair a point. The 95% interval is over points where there are at
+    least three (the scatter about the bound's shape counts), else from the trials' own standard errors.
+    """
+    usable = [(v, e) for v, e in ratios if v > 0 and math.isfinite(v)]
+    if not usable:
         return None
-    logs = np.log(r)
-    mean = float(logs.mean())
-    half = t_quantile(r.size - 1) * float(logs.std(ddof=1)) / math.sqrt(r.size) if r.size > 1 else 0.0
-    return {"value": math.exp(mean), "ci95": [math.exp(mean - half), math.exp(mean + half)], "largest": float(r.max())}
+    logs = np.log([v for v, _ in usable])
+    mean, size = float(logs.mean()), len(usable)
+    sampling = 1.96 * math.sqrt(sum(e * e for _, e in usable)) / size
+    half = max(sampling, t_quantile(size - 1) * float(logs.std(ddof=1)) / math.sqrt(size)) if size >= 3 else sampling
+    return {
+        "value": math.exp(mean),
+        "ci95": [math.exp(mean - half), math.exp(mean + half)],
+        "largest": float(np.exp(logs.max())),
+        "points": size,
+    }

@@ -28,16 +28,23 @@ def _plan(plan: Mapping[str, Any], color: bool, verbose: bool) -> Iterator[str]:
 
 
 def _release(r: Mapping[str, Any], color: bool, verbose: bool) -> Iterator[str]:
-    rests = [f"{a['name']:<26} {a['status']:<9} {a['evidence']}" for a in r["assumptions"] if a["role"] == "privacy"]
-    yield from block("rests on", rests, color)
+    yield from block("rests on", _assumptions([a for a in r["assumptions"] if a["role"] == "privacy"]), color)
     yield from block("algorithm", _algorithm(r, verbose), color)
     yield from block("noise", [noise_line(row) for row in r["noise"]], color)
     if r["published"]:
         yield from block("published", [published_line(p) for p in r["published"]["all"]], color)
     yield from block("bound", list(_bounds(r)), color)
     wants = [a for a in r["assumptions"] if a["role"] == "utility"]
-    yield from block("bounds need", [f"{a['name']:<26} {a['status']:<9} {a['evidence']}" for a in wants], color)
+    yield from block("bounds need", _assumptions(wants), color)
     yield from block("cost", [cost_line(r["cost"])], color)
+
+
+def _assumptions(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines: list[str] = []
+    for a in rows:
+        head = f"{a['name']:<16} {a['status']:<9} "
+        lines += textwrap.wrap(a["evidence"], WIDTH - LABEL, initial_indent=head, subsequent_indent=" " * len(head))
+    return lines
 
 
 def guarantee_line(g: Mapping[str, Any]) -> str:
@@ -95,11 +102,14 @@ def noise_line(row: Mapping[str, Any]) -> str:
 def published_line(p: Mapping[str, Any]) -> str:
     spent = p["epsilon_if_used"]
     spends = "has no finite guarantee" if spent is None else f"would spend epsilon {spent:.4g}"
-    return f"{p['noise_formula']}: scale {show(p['scale'])}, {spends}" + (f" ({p['source']})" if p.get("source") else "")
+    source = f"{p['source']} would add" if p.get("source") else f"{p['noise_formula']}:"
+    return f"{source} {show(p['scale'])} and {spends.replace('would spend', 'spend')}" + (f" ({p['remark']})" if p.get("remark") else "")
 
 
 def _bounds(r: Mapping[str, Any]) -> Iterator[str]:
     for b in r["bounds"]:
+        if b["kind"] == "explicit" and b["value"] is None:
+            continue  # it does not apply to these settings; the card lists it
         sign = "<=" if b["type"] == "upper" else ">="
         value = f"{b['value']:.4g}" if b["value"] is not None else b["expression"]
         chance = (

@@ -1,0 +1,109 @@
+"""Small versions of every registered algorithm's gallery spec, built without naming any algorithm.
+
+A case is the gallery spec at a small size. Its nastiest neighbour pair is made from the public facts alone: all records are zero but
+the first, which stands at an extreme point of the enforced domain with the largest response in the one data set and the smallest in
+the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from dpspec.algorithms.registry import all_modules
+from dpspec.compiler.draft import Draft
+from dpspec.compiler.passes import compile_draft
+from dpspec.data.enforce import enforce
+from dpspec.data.records import Records
+from dpspec.executor.bind import bound_problem, values
+from dpspec.executor.design import substitute
+from dpspec.lang.source import Parsed, parse_file
+from dpspec.privacy.meter import Release
+from dpspec.privacy.noise import PublicRandomness, StudyNoise
+from dpspec.spec.expr import Num
+from dpspec.spec.model import Finite
+
+ROOT = Path(__file__).resolve().parents[2]
+ALGORITHMS = [m for m in all_modules() if m.CARD.role == "algorithm"]
+IDS = [m.CARD.id for m in ALGORITHMS]
+
+
+def gallery(module: ModuleType) -> Parsed:
+    return parse_file(ROOT / module.CARD.spec)
+
+
+def resized(parsed: Parsed, **numbers: float | str) -> Parsed:
+    """The spec with other numbers (n, d, epsilon, delta, constants, tunables)."""
+    a = parsed.analysis
+    for name, value in numbers.items():
+        a = substitute(a, name, Num(Fraction(str(value))))
+    return replace(parsed, analysis=a)
+
+
+@dataclass(frozen=True)
+class Case:
+    draft: Draft
+
+    @property
+    def release(self) -> Any:
+        return self.draft.releases[0]
+
+    def run(self, records: Records, seed: int, *, weaken: float = 1.0, per_user: bool = True) -> np.ndarray:
+        """One metered run, flattened. ``weaken``: divide noise multipliers, and multiply the epsilon of pure draws, by this factor."""
+        r = self.release
+        calibrated = r.calibrated
+        if weaken != 1.0:
+            calibrated = replace(calibrated, levels=weakened(r, weaken))
+        enforced, _ = enforce(records, self.draft.analysis.data, values(self.draft))
+        meter = Release(calibrated, StudyNoise(seed), mode="study", public=PublicRandomness(0), per_user=per_user)
+        estimate = r.module.run(enforced, bound_problem(self.draft, r), r.tunables, meter)
+        meter.close()
+        parts = [estimate.theta, *(v for v in estimate.extras.values() if isinstance(v, np.ndarray))]
+        return np.concatenate([np.ravel(p) for p in parts])
+
+
+def weakened(release: Any, factor: float) -> dict[str, float]:
+    from dpspec.privacy.schedule import draws
+
+    found = {}
+    for name, leaf in draws(release.tree).items():
+        level = release.calibrated.levels[name]
+        found[name] = level / factor if leaf.draw.mechanism.family in ("gaussian", "laplace") else level * factor
+    return found
+
+
+def case(parsed: Parsed) -> Case:
+    draft = compile_draft(parsed)
+    errors = [d for d in draft.diagnostics if d.severity == "error" and d.code != "DP402"]
+    assert not errors, errors
+    return Case(draft)
+
+
+def neighbours(c: Case) -> tuple[Records, Records]:
+    """Two data sets that differ in their first record (replace-one)."""
+    facts = {k: float(v) for k, v in c.draft.facts.items()}
+    n, d = int(facts["n"]), int(facts["d"])
+    direction = np.ones(d)
+    if "x_l2" in facts and "x_linf" not in facts:
+        direction /= np.sqrt(d)
+    x = np.zeros((n, d))
+    x[0] = direction * 1e3  # far outside every domain: enforcement and clients have to bring it back
+    low, high = labels(c)
+    y = np.full(n, high)
+    other = y.copy()
+    other[0] = low
+    public = np.random.default_rng(0).normal(size=(200, d)) if c.draft.analysis.privacy.public is not None else None
+    return Records(x, y, public), Records(x, other, public)
+
+
+def labels(c: Case) -> tuple[float, float]:
+    for domain in c.draft.analysis.data.domains:
+        if domain.variable == "y" and isinstance(domain.set, Finite):
+            found = [float(v.value) if isinstance(v, Num) else -float(v.operand.value) for v in domain.set.values]  # type: ignore[union-attr]
+            return min(found), max(found)
+    return -1e3, 1e3

@@ -1,0 +1,260 @@
+"""What every registered algorithm must do, present and future; no algorithm is named here."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from dpspec.algorithms.card import Card
+from dpspec.compiler.plan import make_plan
+from dpspec.data.records import Records
+from dpspec.executor.run import run
+from dpspec.executor.study import study
+from dpspec.lang.printer import to_yaml
+from dpspec.lang.source import parse_expr, parse_file, parse_text
+from dpspec.privacy.schedule import draws
+from dpspec.spec.diagnostics import SpecError
+from tests.conformance.cases import ALGORITHMS, IDS, ROOT, case, gallery, neighbours, resized
+
+each = pytest.mark.parametrize("module", ALGORITHMS, ids=IDS)
+
+
+def has(module: ModuleType, name: str) -> bool:
+    return name in module.CARD.tunables
+
+
+@each
+def test_card_is_complete(module: ModuleType) -> None:
+    card: Card = module.CARD
+    assert card.title
+    assert card.summary
+    assert card.sources
+    assert all(s.document in ("000", "001", "002", "003", "004") for s in card.sources)
+    assert any(n.role == "privacy" for n in card.needs)
+    assert card.bounds
+    assert all(b.theorem for b in card.bounds)
+    assert module.__doc__
+    assert (ROOT / card.spec).is_file()
+    for tunable in card.tunables.values():
+        assert tunable.source
+        for alternative in tunable.formula.split(" else "):
+            parse_expr(alternative)
+    for formula in card.cost.values():
+        parse_expr(formula)
+    for fault in card.faults:
+        assert fault.claim
+        assert fault.truth
+        assert fault.evidence
+
+
+@each
+def test_a_fault_of_privacy_names_a_test_that_exists(module: ModuleType) -> None:
+    for fault in module.CARD.faults:
+        if fault.severity != "privacy":
+            continue
+        file, _, name = fault.evidence.partition("::")
+        assert (ROOT / file).is_file(), fault.evidence
+        assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), fault.evidence
+
+
+@each
+def test_both_surfaces_of_the_gallery_spec_say_the_same(module: ModuleType) -> None:
+    dps = ROOT / module.CARD.spec
+    yaml = dps.with_name(dps.name.removesuffix(".dps") + ".dpspec.yaml")
+    assert parse_file(dps).analysis == parse_file(yaml).analysis
+    assert parse_text(to_yaml(parse_file(dps).analysis), surface="yaml").analysis == parse_file(dps).analysis
+
+
+@each
+def test_two_accountants_agree(module: ModuleType) -> None:
+    plan = make_plan(gallery(module))
+    g = plan.guarantee
+    assert g.checked_by
+    assert g.checked_by != g.accountant
+    if g.kind in ("approx", "pure"):
+        assert g.epsilon is not None
+        assert g.checked_epsilon == pytest.approx(g.epsilon, rel=2e-3)
+        stated = float(plan.draft.facts["epsilon"])
+        assert g.epsilon <= stated * (1 + 1e-12)
+        assert g.epsilon >= 0.99 * stated
+
+
+@each
+def test_the_hash_depends_on_meaning_only(module: ModuleType) -> None:
+    parsed = gallery(module)
+    again = parse_text("# a comment\n\n" + parsed.text, path="elsewhere.dps", surface="dps")
+    assert make_plan(parsed, check=False).sha256 == make_plan(again, check=False).sha256
+    assert make_plan(resized(parsed, epsilon="0.37"), check=False).sha256 != make_plan(parsed, check=False).sha256
+
+
+@each
+def test_gallery_spec_studies(module: ModuleType) -> None:
+    body = study(gallery(module), trials=2, quick=True, workers=1).to_json()
+    json.dumps(body, allow_nan=False)
+    assert body["points"]
+    assert all(p["algorithm"] == module.CARD.id for p in body["points"])
+    assert all(np.isfinite(p["error"]["mean"]) for p in body["points"])
+
+
+@each
+def test_a_release_draws_exactly_its_plan_and_keeps_nothing_unpaid(module: ModuleType) -> None:
+    c = case(small(module))
+    parsed = c.draft.parsed
+    one, _ = neighbours(c)
+    plan = make_plan(parsed, check=False)
+    record = run(
+        plan,
+        {"x": one.x, "y": one.y, "public_x": one.public_x} if one.public_x is not None else one.x,
+        one.y if one.public_x is None else None,
+    )
+    planned = draws(c.release.tree)
+    assert {e["name"]: e["count"] for e in record.body["events"]} == {name: leaf.total for name, leaf in planned.items()}
+    for event in record.body["events"]:
+        assert event["scale"] == planned[event["name"]].draw.mechanism.scale(c.release.calibrated.levels[event["name"]])
+    again = run(
+        plan,
+        {"x": one.x, "y": one.y, "public_x": one.public_x} if one.public_x is not None else one.x,
+        one.y if one.public_x is None else None,
+    )
+    first, second = (next(iter(r.outputs.values())) for r in (record, again))
+    assert any(not np.array_equal(first[k], second[k]) for k in first), "two releases with fresh noise are equal"
+    allowed = {"plan_sha256", "mode", "started", "finished", "environment", "events", "guarantee", "ledger", "outputs"}
+    assert record.to_json().keys() == allowed
+    words = json.dumps({k: v for k, v in record.to_json().items() if k != "outputs"}).lower()
+    for word in ("error", "residual", "loss", "accuracy", "risk", "touched"):
+        assert word not in words
+
+
+def small(module: ModuleType, **more: float | str):  # noqa: ANN201
+    """The gallery spec with a handful of records, few rounds, and a delta at which an audit has power."""
+    parsed = gallery(module)
+    sizes: dict[str, float | str] = {"n": 6, "d": 3}
+    if parsed.analysis.privacy.delta is not None:
+        sizes["delta"] = "0.1"
+    if has(module, "T"):
+        sizes["T"] = 3 if "central" in module.CARD.models else 2
+    if any(a.name == "sparse" for a in parsed.analysis.assume):
+        sizes["k"] = 2
+    if parsed.analysis.privacy.public is not None:
+        sizes["m"] = 200
+    return resized(parsed, **{**sizes, **more})
+
+
+#: How far the noise is scaled down so that the audit must see it. One vector is released by most algorithms: a quarter.
+WEAKEN = 4.0
+
+
+@each
+def test_no_violation_is_found_and_one_is_when_the_noise_shrinks(module: ModuleType) -> None:
+    """The empirical audit on the nastiest pair of the public facts: silent at the plan's noise, loud at a fraction of it."""
+    from dpspec.audit.empirical.release import audit_plan_release
+
+    c = case(audited(module))
+    pair = neighbours(c)
+    g = c.draft.calibrated.guarantee
+
+    def claim() -> dict[str, float | None]:
+        if g.mu is not None:
+            return {"claim_epsilon": None, "claim_mu": float(g.mu)}
+        return {"claim_epsilon": float(g.epsilon), "claim_delta": float(g.delta or 0.0)}
+
+    honest = audit_plan_release(lambda seed, which: c.run(pair[which], seed), **claim(), trials=1500, seed=11)
+    assert honest.verdict == "not-certified", honest
+    factor = getattr(module, "AUDIT_FACTOR", WEAKEN)
+    assert factor <= 16
+    broken = audit_plan_release(lambda seed, which: c.run(pair[which], seed, weaken=factor), **claim(), trials=1500, seed=12)
+    assert broken.verdict == "violated", broken
+
+
+def audited(module: ModuleType):  # noqa: ANN201
+    """Few records, so that the others do not drown the one that differs: one a round in a local model, two in a central one."""
+    if "central" in module.CARD.models:
+        return small(module, n=2)
+    return small(module, n=2 if not has(module, "T") else 2, **({"T": 1} if has(module, "T") else {}))
+
+
+@each
+def test_error_at_a_large_budget_approaches_the_reference(module: ModuleType) -> None:
+    tight = medians(study(resized(gallery(module), epsilon=1), trials=5, quick=True, workers=1))
+    loose = medians(study(resized(gallery(module), epsilon=1000), trials=5, quick=True, workers=1))
+    assert loose <= tight
+
+
+@each
+def test_error_decreases_in_n(module: ModuleType) -> None:
+    parsed = resized(gallery(module), epsilon=8)
+    n = float(make_plan(parsed, check=False).draft.facts["n"])
+    few = medians(study(resized(parsed, n=int(max(n / 30, 60))), trials=7, quick=True, workers=1))
+    many = medians(study(resized(parsed, n=int(n * 4)), trials=7, quick=True, workers=1))
+    assert many < few
+
+
+def medians(result) -> float:  # noqa: ANN001
+    return float(np.median([p["error"]["median"] for p in result.to_json()["points"]]))
+
+
+@each
+def test_data_that_contradict_the_plan_are_refused(module: ModuleType) -> None:
+    c = case(small(module))
+    plan = make_plan(c.draft.parsed, check=False)
+    one, _ = neighbours(c)
+    n, d = one.x.shape
+
+    def codes(x, y) -> set[str]:  # noqa: ANN001
+        memory = x if one.public_x is None else None
+        with pytest.raises(SpecError) as caught:
+            if memory is None:
+                run(plan, {"x": x, "y": y, "public_x": one.public_x})
+            else:
+                run(plan, x, y)
+        assert all(dd.help for dd in caught.value.diagnostics if dd.code != "DP506")
+        return {dd.code for dd in caught.value.diagnostics}
+
+    assert all(code.startswith("DP5") for code in codes(one.x[:-1], one.y[:-1]))
+    assert all(code.startswith("DP5") for code in codes(np.hstack([one.x, one.x]), one.y))
+    assert all(code.startswith("DP5") for code in codes(one.x[:, :1] if d > 1 else one.x[:0], one.y if d > 1 else one.y[:0]))
+    bad = np.array(one.x)
+    bad[0, 0] = np.nan
+    assert all(code.startswith("DP5") for code in codes(bad, one.y))
+
+
+@each
+def test_output_has_a_public_shape(module: ModuleType) -> None:
+    c = case(small(module))
+    one, other = neighbours(c)
+    outputs = [c.run(r, seed) for r, seed in ((one, 1), (other, 2))]
+    assert outputs[0].shape == outputs[1].shape
+    assert outputs[0].dtype == np.float64
+    assert all(np.isfinite(o).all() for o in outputs)
+
+
+@each
+def test_the_algorithm_draws_through_the_meter_only(module: ModuleType) -> None:
+    """Its file names no generator and no noise source."""
+    import inspect
+
+    source = inspect.getsource(module)
+    for word in ("default_rng", "np.random", "numpy.random", "import random", "secrets", "StudyNoise", "SecureNoise", "os.urandom"):
+        assert word not in source
+
+
+@each
+def test_records_reach_the_algorithm_enforced(module: ModuleType) -> None:
+    """Records far outside every domain give the same guarantee: the run neither fails nor releases anything infinite."""
+    c = case(small(module))
+    n, d = int(c.draft.facts["n"]), int(c.draft.facts["d"])
+    public = np.random.default_rng(0).normal(size=(200, d)) if c.draft.analysis.privacy.public is not None else None
+    wild = Records(np.full((n, d), 1e300), np.full(n, -1e300), public)
+    assert np.isfinite(c.run(wild, 3)).all()
+
+
+def test_small_specs_are_small() -> None:
+    """The audit's power rests on few records: no case may silently keep its gallery size."""
+    for module in ALGORITHMS:
+        assert float(case(audited(module)).draft.facts["n"]) <= 4
+        replaced = replace(gallery(module))
+        assert replaced == gallery(module)
