@@ -6,7 +6,7 @@ An action has the form ``f(context, children, offsets, where)``: the kept childr
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise
@@ -198,7 +198,8 @@ def exact(c: Context, text: str, where: Offsets) -> Fraction:
         out_of_range = not Fraction(10) ** -MAX_MAGNITUDE <= value <= Fraction(10) ** MAX_MAGNITUDE
     if out_of_range:
         size = "large" if magnitude > 0 else "small"
-        c.report("DP113", f"`{text}` is too {size}", f"Numbers lie between 1e-{MAX_MAGNITUDE} and 1e{MAX_MAGNITUDE}, or are 0.", where)
+        shown = text if len(text) <= 24 else text[:24] + "..."
+        c.report("DP113", f"`{shown}` is too {size}", f"Numbers lie between 1e-{MAX_MAGNITUDE} and 1e{MAX_MAGNITUDE}, or are 0.", where)
         return Fraction(1)
     return value
 
@@ -231,15 +232,22 @@ ACTIONS["norm"] = lambda c, v, at, where: Norm(v[1], v[2], c.locate(*where))
 ACTIONS["superscript"] = lambda c, v, at, where: Bin("^", v[0], Num(Fraction({"²": 2, "³": 3}[v[1]]), c.locate(*at[1])), c.locate(*where))
 
 
+def wrong_arity(name: str, count: int) -> tuple[str, str] | None:
+    """(message, help) when the function takes another number of arguments."""
+    if name not in FUNCTIONS:
+        return None
+    arity = FUNCTIONS[name]
+    if arity is None:
+        return None if count >= 2 else (f"`{name}` takes two arguments or more", f"Write {name}(a, b).")
+    return None if count == arity else (f"`{name}` takes {arity} argument, not {count}", f"Write {name}(a).")
+
+
 @_action
 def _call(c: Context, v: list[Any], at: list[Offsets], where: Offsets) -> Expr:
     name, args = ascii_name(v[0]), tuple(v[1])
-    if name in FUNCTIONS:
-        arity = FUNCTIONS[name]
-        if arity is None and len(args) < 2:
-            c.report("DP115", f"`{name}` takes two arguments or more", f"Write {name}(a, b).", where)
-        elif arity is not None and len(args) != arity:
-            c.report("DP115", f"`{name}` takes {arity} argument, not {len(args)}", f"Write {name}(a).", where)
+    problem = wrong_arity(name, len(args))
+    if problem is not None:
+        c.report("DP115", *problem, where)
     return Call(name, args, c.locate(*where))
 
 
@@ -419,6 +427,7 @@ def _a_about(c: Context, v: list[Any], at: list[Offsets], where: Offsets) -> Ite
 # -------------------------------------------------------------------------------------------------------- releases
 
 ACTIONS["r_head"] = lambda c, v, at, where: (v[0], c.locate(*at[0]), v[1] if len(v) > 1 else [])
+ACTIONS["r_task"] = lambda c, v, at, where: replace(v[0], span=c.locate(*where))
 ACTIONS["r_over"] = _item("over")
 ACTIONS["r_by"] = lambda c, v, at, where: Item("by", v[0], c.locate(*where))
 ACTIONS["r_expect"] = _item("expect")

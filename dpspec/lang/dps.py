@@ -82,7 +82,9 @@ def logical_lines(text: str, draft: Draft, lines: Lines) -> tuple[str, list[Logi
                     level = width
                 elif width < level:
                     where = lines.span(offset, offset + width)
-                    draft.error("DP105", "this line is indented less than the others of its section", f"Indent it by {level}.", where)
+                    if "\t" not in raw[:width]:
+                        help = f"Indent it by {level}."
+                        draft.error("DP105", "this line is indented less than the others of its section", help, where)
                 line = LogicalLine(width, start, end)
                 if width == 0 and found:  # indented comments before a new section belong to the end of the one before
                     keep = [w for w in waiting if w[2] == 0]
@@ -121,6 +123,10 @@ class Reader:
                     self.comments.append(Comment(words[1:], lines.position(at)[0], False, (*section, "end")))
                 else:
                     self.comments.append(Comment(words, lines.position(at)[0], trailing, anchor))
+        if not self.found and not draft.diagnostics:
+            help = 'Begin with `analysis "name"`.'
+            draft.error("DP103", "the file holds nothing but comments", help, lines.span(0, 1))
+            draft.broken.update(("analysis", "data", "privacy", "release"))
         section = self.last_path[:2] if self.last_path[:1] == ("releases",) else self.last_path[:1]
         for at, words, column in rest:
             end: Path = (*section, "end") if column > 0 and section not in ((), ("name",)) else ("end",)
@@ -133,7 +139,7 @@ class Reader:
             if not self.draft.broken and not self.draft.sections:
                 where = self.lines.span(line.start, line.end)
                 self.draft.error("DP105", "an indented line before any section", "Begin with a section, such as `data`.", where)
-                self.draft.broken.update(("data", "privacy", "release"))
+                self.draft.broken.update(("analysis", "data", "privacy", "release"))
             return []
         return self._items(line.start, line.end)
 
@@ -181,6 +187,10 @@ class Reader:
         if word == "analysis":
             if empty:
                 draft.error("DP108", "the analysis has no name", 'Write analysis "name".', where)
+                draft.broken.add("analysis")
+            elif fresh and '"' not in self.text[rest : line.end] and " " in self.text[rest : line.end]:
+                help = f'Write analysis "{self.text[rest : line.end][:40]}".'
+                draft.error("DP106", "a name of several words stands in quotes", help, self.lines.span(rest, line.end))
                 draft.broken.add("analysis")
             elif fresh:
                 name = self._piece("start_analysis", rest, line.end, "analysis")

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from dpspec.lang.actions import Item, Loss, Marks
 from dpspec.spec.diagnostics import Diagnostic, Span
-from dpspec.spec.model import Analysis, By, Data, Estimate, EstimateTheta, Minimise, Privacy, Release, Study
+from dpspec.spec.model import Analysis, By, Data, Estimate, EstimateTheta, Infer, Minimise, Privacy, Release, Study
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -73,7 +73,8 @@ class Draft:
             self.twice(what, path, span)
         else:
             store[key] = value
-            self.spans[path] = span
+            own = getattr(value, "span", None)
+            self.spans[path] = own if isinstance(own, Span) else span
         return path
 
     # ------------------------------------------------------------------------------------------------- sections
@@ -219,8 +220,8 @@ class Draft:
 
     # --------------------------------------------------------------------------------------------------- result
 
-    def finish(self) -> Analysis | None:
-        """The analysis, or None when a part without which there is none is missing (and reported)."""
+    def finish(self) -> tuple[Analysis, bool]:
+        """The analysis, and whether it is whole. What is missing is reported and filled in, so that the rest can still be checked."""
         broken = self.broken
         start = Span(1, 1, 1, 1)
         if self.name is None and "analysis" not in broken:
@@ -233,30 +234,31 @@ class Draft:
         if "privacy" in self.sections and "model" not in self.privacy and "privacy" not in broken:
             help = "Say `privacy central`, `privacy nldp` or `privacy sldp`."
             self.error("DP108", "the privacy model is missing", help, self.sections["privacy"])
+        broken.update({"data", "privacy"} - self.sections.keys())
         releases = [self._release(r) for r in self.releases]
-        if self.name is None or "data" not in self.sections or "model" not in self.privacy or not releases or None in releases:
-            return None
+        whole = self.name is not None and {"data", "privacy"} <= self.sections.keys() and "model" in self.privacy
         study = None
         if "study" in self.sections:
             study = Study(vary=tuple(self.vary), compare=tuple(self.compare), **self.study)
-        return Analysis(
-            name=self.name,
+        analysis = Analysis(
+            name=self.name or "unnamed",
             data=Data(constants=tuple(self.constants.items()), domains=tuple(self.domains), encode=tuple(self.encode), **self.data),
-            privacy=Privacy(**self.privacy),
+            privacy=Privacy(**{"model": "central", **self.privacy}),
             assume=tuple(self.assume),
-            releases=tuple(r for r in releases if r is not None),
+            releases=tuple(r for r, _ in releases),
             simulate=tuple(self.laws),
             study=study,
         )
+        return analysis, whole and bool(releases) and all(good for _, good in releases)
 
-    def _release(self, release: ReleaseDraft) -> Release | None:
+    def _release(self, release: ReleaseDraft) -> tuple[Release, bool]:
         parts = dict(release.parts)
         task, over = parts.pop("task", None), parts.pop("over", None)
         index = self.releases.index(release)
         if task is None:
             if not release.broken:
                 self.error("DP108", f"release `{release.name}` has no task", _MISSING["task"], release.span)
-            return None
+            return Release(name=release.name, task=Infer(), **parts), False
         path: Path = ("releases", index, "task")
         if isinstance(task, Loss):
             task = Minimise(loss=task.loss, pairwise=task.pairwise, **({} if over is None else {"over": over}))
@@ -268,7 +270,7 @@ class Draft:
                 self.error("DP147", "`over` has no meaning for this task", "Remove it.", where)
         self.marks.note(task, self.spans[path])
         by = By() if release.algorithm is None else By(algorithm=release.algorithm[0], options=tuple(release.options.items()))
-        return Release(name=release.name, task=task, by=by, **parts)
+        return Release(name=release.name, task=task, by=by, **parts), True
 
 
 _MISSING = {

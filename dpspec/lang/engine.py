@@ -43,6 +43,7 @@ _ORDERS = {"": "2", "_1": "1", "₁": "1", "_2": "2", "₂": "2", "_inf": "inf",
 _OPTWORD = re.compile(r"[a-z][a-z0-9]+(?:-[a-z0-9]+)+")
 _OPERATOR_NEXT = re.compile(r"[ \t\n]*(?:[-+*/^(]|\*\*)")
 _EQUALS_NEXT = re.compile(r"[ \t\n]*=")  # `over = 3` among options names an option
+_NOT_A_NUMBER = re.compile(r"\.(?:nan|inf)\b", re.IGNORECASE)
 _OPERAND_ENDS = frozenset(
     {"NUMBER", "NAME", "HNAME", "WORD", "OPTWORD", "SUPERSCRIPT", "BAR_CLOSE"} | {tables.LITERALS[t] for t in (")", ">", "]", "}")}
 )
@@ -160,6 +161,8 @@ class _Lexer:
 
     def _unreadable(self) -> NoReturn:
         c = self.text[self.at]
+        if m := _NOT_A_NUMBER.match(self.text, self.at):
+            self._fail("DP114", f"`{m.group()}` is not a number here", "Give a finite number.", *m.span())
         if c == '"':
             self._fail("DP111", "this text has no closing quote", 'End it with `"` on the same line.', self.at, len(self.text))
         if c == "'":
@@ -191,12 +194,15 @@ def parse_piece(start: str, text: str, locate: Locate) -> tuple[Any, Context]:
     depths: list[int] = []
     lexer = _Lexer(text, context)
     token = lexer.next(states[stack[-1]])
+    before: tuple[_Token, Mapping[str, int]] | None = None
+    here = states[stack[-1]]
     count = 0
     while True:
         row = states[stack[-1]]
         step = row.get(token.type)
         if step is None:
-            raise Unparsable(_unexpected(token, row, text, context))
+            here = {t: s for t, s in row.items() if _would_shift(stack, t)}
+            raise Unparsable(_unexpected(token, here, text, context, before))
         if step >= 0:
             stack.append(step)
             values.append(token.value)
@@ -206,7 +212,8 @@ def parse_piece(start: str, text: str, locate: Locate) -> tuple[Any, Context]:
             if count > MAX_TOKENS:
                 place = context.locate(token.start, token.end)
                 raise Unparsable(Diagnostic("DP112", "error", f"more than {MAX_TOKENS} tokens in one item", "Split it.", place))
-            token = lexer.next(states[stack[-1]])
+            before, here = (token, here), states[stack[-1]]
+            token = lexer.next(here)
             continue
         name, length, action, keep = rules[-1 - step]
         if length:
@@ -237,10 +244,39 @@ def parse_piece(start: str, text: str, locate: Locate) -> tuple[Any, Context]:
             return value, context
 
 
-def _unexpected(token: _Token, row: Mapping[str, int], text: str, context: Context) -> Diagnostic:
+def _would_shift(stack: list[int], terminal: str) -> bool:
+    """Whether the parser would take this terminal next. A row of an LALR table also lists what other contexts allow."""
+    states = list(stack)
+    while True:
+        step = tables.STATES[states[-1]].get(terminal)
+        if step is None:
+            return False
+        if step >= 0:
+            return True
+        name, length, _, _ = tables.RULES[-1 - step]
+        if length:
+            del states[-length:]
+        states.append(tables.STATES[states[-1]][name])
+        if terminal == "$END" and states[-1] in tables.ENDS.values():
+            return True
+
+
+def _keywords(row: Mapping[str, int]) -> list[str]:
+    return sorted(_KEYWORDS[t] for t in row if t in _KEYWORDS and t in _WORDS.values())
+
+
+def _unexpected(
+    token: _Token, row: Mapping[str, int], text: str, context: Context, before: tuple[_Token, Mapping[str, int]] | None
+) -> Diagnostic:
+    if before is not None and before[0].type in ("NAME", "WORD"):  # a misspelt keyword was taken for a name
+        word, choices = before
+        near = nearest(ascii_name(word.value), _keywords(choices))
+        if near is not None:
+            place = context.locate(word.start, word.end)
+            return Diagnostic("DP107", "error", f"unknown word `{word.value}` here", f"Did you mean `{near}`?", place)
     where = context.locate(token.start, max(token.end, token.start + 1))
     accepted = sorted(t for t in row if t.isupper() or t.startswith(("$", "__ANON")))
-    words = [_KEYWORDS[t] for t in accepted if t in _KEYWORDS and t in _WORDS.values()]
+    words = _keywords(row)
     if token.type == "$END":
         where = context.locate(max(0, len(text.rstrip()) - 1), len(text.rstrip()))
         return Diagnostic("DP106", "error", "this ends too early", _expected(accepted), where)
@@ -257,9 +293,9 @@ def _expected(accepted: list[str]) -> str:
     shown: list[str] = []
     if {"NUMBER", "NAME"} <= set(accepted):
         shown.append("an expression")
-        accepted = [t for t in accepted if t not in ("NUMBER", "NAME", "STRING", "LPAR", "LESSTHAN", "BAR_OPEN")]
+        accepted = [t for t in accepted if t not in ("NUMBER", "NAME", "STRING", "LPAR", "LESSTHAN", "BAR_OPEN", "MINUS")]
     arithmetic = {tables.LITERALS[t] for t in "+-*/^"}
-    if len(arithmetic & set(accepted)) >= 4:
+    if len(arithmetic & set(accepted)) >= 2:
         shown.append("an operator")
         accepted = [t for t in accepted if t not in arithmetic]
     for t in accepted:

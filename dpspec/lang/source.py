@@ -108,23 +108,31 @@ def parse_text(text: str, path: str = "<text>", surface: str | None = None) -> P
             front.read()
             comments = yaml_comments(text, front)
     except SpecError as error:
-        raise SpecError(error.diagnostics, path=path, text=text) from None
-    analysis = draft.finish()
-    spans = SourceMap(draft.spans)
-    if analysis is not None:
-        from dpspec.lang.validate import validate
+        raise SpecError([_brief(d) for d in error.diagnostics], path=path, text=text) from None
+    from dpspec.lang.validate import validate
 
-        found = dict(draft.spans)
-        _collect(analysis, (), draft, found)
-        spans = SourceMap(found)
-        draft.diagnostics.extend(validate(analysis, spans, frozenset(draft.broken)))
-    if has_errors(draft.diagnostics) or analysis is None:
+    analysis, whole = draft.finish()
+    found = dict(draft.spans)
+    _collect(analysis, (), draft, found)
+    spans = SourceMap(found)
+    draft.diagnostics.extend(validate(analysis, spans, frozenset(draft.broken)))
+    if has_errors(draft.diagnostics):
         raise SpecError(_sorted(draft.diagnostics), path=path, text=text)
+    if not whole:
+        raise AssertionError("an incomplete analysis without a diagnostic")
     return Parsed(analysis, spans, text, path, kind, tuple(comments))
 
 
+def _brief(d: Diagnostic) -> Diagnostic:
+    """A hostile word must not come back at full length."""
+    if len(d.message) <= 300 and len(d.help) <= 600:
+        return d
+    cut = [text if len(text) <= limit else text[:limit] + "..." for text, limit in ((d.message, 300), (d.help, 600))]
+    return Diagnostic(d.code, d.severity, cut[0], cut[1], d.span)
+
+
 def _sorted(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
-    unique = list(dict.fromkeys(diagnostics))
+    unique = list(dict.fromkeys(_brief(d) for d in diagnostics))
     unique.sort(key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0))
     if len(unique) > MAX_DIAGNOSTICS:
         rest = len(unique) - MAX_DIAGNOSTICS
@@ -222,7 +230,7 @@ def parse_expr(text: str) -> Expr:
     try:
         value, context = parse_piece("start_expr", text, Lines(text).shifted(0))
     except Unparsable as error:
-        raise SpecError([error.diagnostic], path="<expression>", text=text) from None
+        raise SpecError([_brief(error.diagnostic)], path="<expression>", text=text) from None
     if context.diagnostics:
         raise SpecError(context.diagnostics, path="<expression>", text=text)
     result: Expr = value

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from dpspec.lang.actions import wrong_arity
 from dpspec.lang.vocabulary import ASSUMPTIONS, LAWS, LOSSES, REGULARISERS, nearest
 from dpspec.spec.diagnostics import Diagnostic, Span
 from dpspec.spec.expr import FUNCTIONS, Call, Expr, Name, NotANumber, Unbound, evaluate, walk
@@ -43,7 +44,28 @@ MAX_VARY = 1000
 RESERVED = frozenset(
     {"w", "x", "y", "x1", "y1", "x2", "y2", "u", "theta", "norm", "pi", "noise", "I", "m", "epsilon", "delta", "rho", "mu"}
 )
-_MISSING = frozenset({"DP108", "DP130"})
+_NOT_NUMBERS = frozenset({"nan", "inf", "infinity", "infty"})  # reported where they were read
+
+
+def _shown(value: Fraction | float) -> str:
+    if isinstance(value, Fraction) and value.denominator == 1:
+        return str(value) if abs(value) < 10**20 else f"about {float(value):.3g}" if abs(value) < 10**300 else "far too large"
+    try:
+        return f"{float(value):.6g}"
+    except OverflowError:
+        return "far too large"
+
+
+def _plainly(reason: str) -> str:
+    """Python's reason in the words of a reader of specs."""
+    lower = reason.lower()
+    if lower.startswith("fraction(") or "zero" in lower:
+        return "it divides by zero"
+    if "range" in lower or "large" in lower or "overflow" in lower or "finite" in lower:
+        return "it is too large"
+    if "domain" in lower:
+        return "a function has no value there"
+    return reason
 
 
 class Checker:
@@ -68,6 +90,9 @@ class Checker:
                 help = f"Did you mean `{near}`?" if near else "Functions are " + ", ".join(FUNCTIONS) + "."
                 self.error("DP115", f"unknown function `{node.function}`", help, span=node.span)
                 good = False
+            elif isinstance(node, Call) and (problem := wrong_arity(node.function, len(node.args))):
+                self.error("DP115", *problem, span=node.span)
+                good = False
         return good
 
     def scope(self, e: Expr, known: Iterable[str]) -> bool:
@@ -75,11 +100,11 @@ class Checker:
         allowed = set(known)
         good = True
         for node in walk(e):
-            if isinstance(node, Name) and node.id not in allowed:
+            if isinstance(node, Name) and node.id not in allowed and node.id.lower() not in _NOT_NUMBERS:
                 good = False
                 if "data" not in self.broken:
                     near = nearest(node.id, allowed) or next((k for k in sorted(allowed) if k.lower() == node.id.lower()), None)
-                    shown = ", ".join(sorted(allowed)) or "none"
+                    shown = ", ".join(sorted(allowed - LOSSES)) or "none"
                     help = f"Did you mean `{near}`?" if near else f"Known here: {shown}. Add `{node.id} = ...` to `data` for a constant."
                     self.error("DP116", f"`{node.id}` means nothing here", help, span=node.span)
         return good
@@ -93,7 +118,7 @@ class Checker:
         except Unbound:
             return None  # n or d not declared: the compiler takes them from the data source
         except NotANumber as error:
-            self.error("DP114", f"this has no finite value: {error.reason}", "Give a finite number.", span=e.span)
+            self.error("DP114", f"this has no finite value: {_plainly(error.reason)}", "Give a finite number.", span=e.span)
             return None
 
     def whole(self, e: Expr | None, code: str, what: str, low: int, high: int, *path: str | int) -> int | None:
@@ -101,7 +126,9 @@ class Checker:
         if value is None:
             return None
         if value != value.__floor__() or not low <= value <= high:
-            self.error(code, f"{what} is a whole number from {low:,} to {high:,}", "Correct the number.", *path)
+            message = f"{what} must be a whole number from {low:,} to {high:,}"
+            help = f"This is {_shown(value)}."
+            self.error(code, message, help, *path, span=None if e is None else e.span)
             return None
         return int(value)
 
@@ -139,9 +166,8 @@ class Checker:
             self.release(i, release)
         self.shares()
         self.study()
-        if self.broken & {"data", "privacy", "release", "file"}:
-            sections = {"DP130": {"privacy", "file"}, "DP108": self.broken}
-            self.found = [d for d in self.found if d.code not in _MISSING or not self.broken & sections[d.code]]
+        if self.broken & {"privacy", "file"}:  # a budget may stand in the part that could not be read
+            self.found = [d for d in self.found if d.code not in ("DP130", "DP134")]
         return self.found
 
     def data(self) -> None:
@@ -180,7 +206,7 @@ class Checker:
         if isinstance(s, Ball):
             radius = self.number(s.radius)
             if radius is not None and radius <= 0:
-                self.error("DP141", "the radius of a ball is positive", "Give a radius above 0.", *path, "radius")
+                self.error("DP141", "the radius of a ball must be positive", "Give a radius above 0.", *path, "radius")
         elif isinstance(s, Box):
             low, high = self.number(s.low), self.number(s.high)
             if low is not None and high is not None and low >= high:
@@ -206,7 +232,7 @@ class Checker:
         if by.how == "shrink":
             tau = self.number(by.tau)
             if tau is not None and tau <= 0:
-                self.error("DP142", "the threshold of `shrink` is positive", "Give a number above 0.", *path, "tau")
+                self.error("DP142", "the threshold of `shrink` must be positive", "Give a number above 0.", *path, "tau")
         if by.how == "map":
             if not isinstance(s, Finite):
                 self.error("DP142", "`map` puts values into a finite set, and this set is none", "Declare {a, b}.", *path)
@@ -226,13 +252,13 @@ class Checker:
             self.whole(encode.args[0], "DP145", "the number of levels", 2, MAX_LEVELS, *path)
         elif encode.how == "levels":
             if len(encode.levels) < 2 or len(set(encode.levels)) < len(encode.levels):
-                self.error("DP145", "levels are two texts or more, each once", 'For example levels("no", "yes").', *path)
+                self.error("DP145", "levels must be two texts or more, each once", 'For example levels("no", "yes").', *path)
         else:
             a, b = (self.number(e) for e in encode.args)
             if encode.how == "range" and a is not None and b is not None and a >= b:
                 self.error("DP145", "the range is empty", "Write the lower end first.", *path)
             if encode.how == "standard" and b is not None and b <= 0:
-                self.error("DP145", "the scale of `standard` is positive", "Give a scale above 0.", *path)
+                self.error("DP145", "the scale of `standard` must be positive", "Give a scale above 0.", *path)
 
     def privacy(self) -> None:
         p = self.a.privacy
@@ -250,12 +276,12 @@ class Checker:
         for name in given:
             value = self.number(getattr(p, name))
             if value is not None and not MIN_BUDGET <= value <= MAX_BUDGET:
-                why = f"{name} is a positive number" if value <= 0 else f"{name} lies outside the accepted range"
+                why = f"{name} must be positive" if value <= 0 else f"{name} lies outside the accepted range"
                 self.error("DP132", why, f"Give a number from 1e-9 to {MAX_BUDGET}.", "privacy", name)
         delta = self.number(p.delta)
         if delta is not None and not 0 < delta < 1:
             help = "Give a number between 0 and 1, well below 1/n; for pure differential privacy leave delta out."
-            self.error("DP133", "delta lies strictly between 0 and 1", help, "privacy", "delta")
+            self.error("DP133", "delta must lie strictly between 0 and 1", help, "privacy", "delta")
         if p.public is not None:
             self.whole(p.public.m, "DP140", "the number of public records", 1, MAX_SIZE, "privacy", "public", "m")
 
@@ -278,7 +304,7 @@ class Checker:
             for e in task.args:
                 value = self.number(e)
                 if value is not None and value <= 0:
-                    self.error("DP147", "the parameters of a kernel are positive", "Give a number above 0.", *path)
+                    self.error("DP147", "the parameters of a kernel must be positive", "Give a number above 0.", *path)
         elif isinstance(task, Fit):
             self.fit(task, *path)
         elif isinstance(task, Answer):
@@ -292,11 +318,11 @@ class Checker:
         if release.expect is not None:
             value = self.number(release.expect.at_most)
             if value is not None and value <= 0:
-                self.error("DP144", "a target is a positive number", "Give a number above 0.", "releases", i, "expect", "at_most")
+                self.error("DP144", "a target must be positive", "Give a number above 0.", "releases", i, "expect", "at_most")
             p = self.number(release.expect.probability)
             if p is not None and not 0 < p < 1:
                 where = ("releases", i, "expect", "probability")
-                self.error("DP144", "a probability lies strictly between 0 and 1", "For example 0.95.", *where)
+                self.error("DP144", "a probability must lie strictly between 0 and 1", "For example 0.95.", *where)
 
     def fit(self, task: Fit, *path: str | int) -> None:
         if task.model == "regression-with-missing":
@@ -322,13 +348,13 @@ class Checker:
             if release.share is not None:
                 share = self.number(release.share)
                 if share is not None and share <= 0:
-                    self.error("DP143", "a share is a positive weight", "Give a number above 0.", "releases", i, "share")
+                    self.error("DP143", "a share must be positive", "Give a number above 0.", "releases", i, "share")
             if release.part is not None:
                 part = self.number(release.part)
                 if part is None:
                     continue
                 if not 0 < part <= 1:
-                    self.error("DP143", "a part is a fraction of the records, in (0, 1]", "For example 1/2.", "releases", i, "part")
+                    self.error("DP143", "a part must be a fraction of the records, in (0, 1]", "For example 1/2.", "releases", i, "part")
                     continue
                 total += part
                 if total > 1:

@@ -153,6 +153,9 @@ class Reader:
                     self._fail("DP110", "a key is a word", "Write `key: value`.", key.start, key.start + 1)
                 if key.value == "<<" and key.plain:
                     self._fail("DP121", "a merge key", "Write the entries out.", key.start, key.end)
+                if isinstance(value, Scalar) and value.plain and not value.value and value.start == value.end:
+                    colon = self.text.find(":", key.end)  # the loader puts a missing value where the next entry begins
+                    value.start = value.end = (colon if colon >= 0 else key.end) + 1
                 node.entries.append((key, value))
         if event.anchor is not None:
             self.anchors[event.anchor] = node

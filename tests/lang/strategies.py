@@ -146,7 +146,9 @@ def domains(draw: st.DrawFn) -> tuple[Domain, ...]:
             found.append(Domain(variable="y", set=draw(BOXES), by=draw(st.sampled_from([None, Enforcement(how="clip")]))))
         else:
             s = draw(LABELS)
-            keys = draw(st.lists(st.one_of(st.sampled_from(["0", "-1", "1e3", "yes", ">50K", ""]), COLUMN), min_size=1, max_size=3, unique=True))
+            keys = draw(
+                st.lists(st.one_of(st.sampled_from(["0", "-1", "1e3", "yes", ">50K", ""]), COLUMN), min_size=1, max_size=3, unique=True)
+            )
             mapping = tuple((k, draw(st.sampled_from(s.values))) for k in keys)
             found.append(Domain(variable="y", set=s, by=draw(st.sampled_from([None, Enforcement(how="map", mapping=mapping)]))))
     return tuple(found)
@@ -202,8 +204,7 @@ def privacy(draw: st.DrawFn, n: bool) -> Privacy:
         power = Bin("/", Num(Fraction(1)), Bin("^", Name("n"), Num(Fraction(11, 10))))
         budget["delta"] = draw(st.sampled_from([power]) if n else UNIT) if draw(st.booleans()) else draw(UNIT)
     public = draw(
-        st.none()
-        | st.builds(PublicRecords, variable=st.sampled_from(["x", "z"]), m=st.none() | whole(1, 10**6), path=st.none() | TEXT)
+        st.none() | st.builds(PublicRecords, variable=st.sampled_from(["x", "z"]), m=st.none() | whole(1, 10**6), path=st.none() | TEXT)
     )
     return Privacy(
         model=draw(st.sampled_from(["central", "nldp", "sldp"])),
@@ -245,12 +246,16 @@ def _used(e: Expr) -> set[str]:
 
 
 TASKS: st.SearchStrategy[Any] = st.one_of(
-    st.builds(Minimise, loss=st.one_of(LOSS_WITHOUT_SIZES := expressions(st.one_of(decimals(), names("w", "x", "y"))), NAMED_LOSS), over=SETS),
+    st.builds(
+        Minimise, loss=st.one_of(LOSS_WITHOUT_SIZES := expressions(st.one_of(decimals(), names("w", "x", "y"))), NAMED_LOSS), over=SETS
+    ),
     st.builds(lambda e, s: Minimise(loss=e, pairwise=True, over=s), PAIR_LOSS, SETS),
     st.builds(Estimate, what=st.sampled_from(["mean", "covariance", "precision"]), of=st.sampled_from(["x", "y"]), over=st.none() | SETS),
     st.builds(lambda k, s: Estimate(what="subspace", args=(k,), over=s), whole(1, 50), st.none() | SETS),
     st.builds(lambda s: EstimateTheta(form="linear", over=s), st.none() | SETS),
-    st.builds(lambda link, s: EstimateTheta(form="glm", link=Name(link), over=s), st.sampled_from(["logistic", "probit"]), st.none() | SETS),
+    st.builds(
+        lambda link, s: EstimateTheta(form="glm", link=Name(link), over=s), st.sampled_from(["logistic", "probit"]), st.none() | SETS
+    ),
     st.builds(lambda f, s: EstimateTheta(form="nonlinear", link=f, over=s), index_functions(), st.none() | SETS),
     st.builds(lambda k, a: Regress(kernel=k, args=tuple(a)), st.sampled_from(["rbf", "laplace"]), st.lists(POSITIVE, max_size=2)),
     st.builds(lambda k: Fit(model="gmm", args=(k,)), whole(1, 9)),
