@@ -253,7 +253,7 @@ VECTOR_LAWS: Final[Mapping[str, _VectorLaw]] = {
 }
 _PARAMETER_LAWS: Final = ("sparse", "dense", "constant")
 _COVARIANCES: Final = ("spiked", "toeplitz", "banded", "diagonal", "identity")
-_COMBINED: Final = ("mixture", "gmm", "centred", "centered")
+_COMBINED: Final = ("mixture", "gmm", "centred", "centered", "one-coin", "missing")
 _ELEMENTWISE: Final[Mapping[str, Callable[..., Any]]] = {
     "exp": np.exp,
     "log": np.log,
@@ -450,6 +450,10 @@ def _draw(e: Expr, c: _Context) -> Value:
         return _mixture(e, args, c)
     if word == "gmm":
         return _gmm(e, args, c)
+    if word == "one-coin":
+        return _one_coin(e, args, c)
+    if word == "missing":
+        fail("DP531", "missing(p, LAW) is the whole law of x, not a part of one", "x ~ missing(0.1, normal(0, I))", e.span)
     if word in VECTOR_LAWS:
         arities, draw, _, needs = VECTOR_LAWS[word]
         numbers = _numbers(e, args, arities, needs, c)
@@ -606,6 +610,29 @@ def _gmm(e: Expr, args: tuple[Expr, ...], c: _Context) -> Value:
     return c.want, z + _signs(c.rng, (c.size,))[:, None] * theta
 
 
+def _one_coin(e: Expr, args: tuple[Expr, ...], c: _Context) -> Value:
+    """one-coin(truth, p[, rate]): a worker a record, a task a coordinate.
+
+    Worker i gives the true answer (a vector of -1 and 1) with probability p_i, independently on every task, and its opposite otherwise;
+    p is a number or a law, drawn once a worker. With ``rate`` a task is answered with that probability, and 0 stands for no answer.
+    """
+    needs = "one-coin(truth, p) or one-coin(truth, p, rate) is a law of x"
+    if len(args) not in (2, 3) or c.want != "rows":
+        fail("DP531", needs, "truth ~ rademacher, x ~ one-coin(truth, beta(4, 2))", e.span)
+    kind, truth = _value(args[0], c)
+    _need(kind, ("vector",), args[0], "one-coin takes the vector of true answers")
+    worker = _Context(c.rng, c.size, c.d, "scalars", c.env, c.covariances)
+    p = np.asarray(_fit(_value(args[1], worker), worker, args[1]), dtype=np.float64)
+    (rate,) = _numbers(e, args[2:], (0, 1), needs, c) or (1.0,)
+    if ((p < 0) | (p > 1)).any() or not 0 <= rate <= 1:
+        fail("DP531", "an ability and a rate are probabilities", needs, args[1].span or e.span)
+    right = c.rng.random(c.shape) < (p[:, None] if p.ndim else p)
+    answers = np.where(right, truth, -truth)
+    if rate < 1:
+        answers[c.rng.random(c.shape) >= rate] = 0.0
+    return c.want, answers
+
+
 # ----------------------------------------------------------------------------------------------------------------- moments
 
 
@@ -638,6 +665,10 @@ def moments(e: Expr, c: _Context) -> tuple[Value | None, Value | None] | None:
             mean = None if left[0] is None else _combine("*", left[0], ("number", factor), e)
             return mean, None if left[1] is None else _combine("*", left[1], ("number", factor**2), e)
     word, args = _is_word(e), _args(e)
+    if word == "one-coin":
+        return None
+    if word == "missing" and len(args) == 2:
+        return moments(args[1], c)
     if word == "mixture":
         weights, parts = _weights(e, args, c)
         return _mixture_moments(weights, [moments(p, c) for p in parts], c.d)
@@ -716,7 +747,8 @@ class Truth(Mapping[str, Any]):
     """What a trial was drawn from, before enforcement: for error measures in studies. A mapping from parameters to their values.
 
     ``parameters``: by name, (d,) vectors, (d, d) covariances or numbers. ``mean`` (d,) and ``covariance`` (d, d) of x where they are
-    finite and known in closed form. ``subspace``: (d, k) orthonormal directions of a spiked covariance.
+    finite and known in closed form (of the complete x where coordinates are missing). ``subspace``: (d, k) orthonormal directions of
+    a spiked covariance.
     """
 
     parameters: Mapping[str, Any]
@@ -740,6 +772,15 @@ def _norm(v: Vector, modifier: str, e: Expr) -> Vector:
         fail("DP531", f"the modifier {modifier!r} is not known", "unit l1, unit l2, unit linf", e.span)
     length = np.linalg.norm(v, ord=order, axis=-1, keepdims=True)
     return np.asarray(v / np.where(length > 0, length, 1.0))
+
+
+def _complete(e: Expr) -> Expr:
+    """The law of x before coordinates go missing: LAW in ``missing(p, LAW)``."""
+    if isinstance(e, Call) and e.function == "missing":
+        if len(e.args) != 2:
+            fail("DP531", f"missing takes a probability and a law, not {len(e.args)} arguments", "x ~ missing(0.1, normal(0, I))", e.span)
+        return e.args[1]
+    return e
 
 
 class Simulation:
@@ -830,10 +871,11 @@ class _Trial:
 
     def _x(self, law: Law, c: _Context, x: Vector) -> None:
         c.want = "rows"
-        if isinstance(law.law, Call) and law.law.function == "normal" and len(law.law.args) == 2:
-            _normal(law.law, law.law.args, c, x)
+        e = _complete(law.law)
+        if isinstance(e, Call) and e.function == "normal" and len(e.args) == 2:
+            _normal(e, e.args, c, x)
         else:
-            x[...] = _fit(_value(law.law, c), c, law.law)
+            x[...] = _fit(_value(e, c), c, e)
         for modifier in law.modifiers:
             x[...] = _norm(x, modifier, law.law)
         c.env["x"] = ("rows", x)
@@ -856,6 +898,12 @@ class _Trial:
                     self._x(law, c, x)
                 else:
                     self._y(law, c, y)
+            e = self.s._record["x"].law
+            if isinstance(e, Call) and e.function == "missing":  # last: the target depends on the complete x
+                (p,) = _numbers(e, e.args[:1], (1,), "missing(p, LAW)", c)
+                if not 0 <= p < 1:
+                    fail("DP531", "missing(p, LAW) needs a probability p below 1", "", e.args[0].span or e.span)
+                x[c.rng.random(x.shape) < p] = 0.0
 
     def fill(self, block: int, x: Vector, y: Vector) -> None:
         """One drawing block, in place."""

@@ -249,6 +249,34 @@ def test_records_given_the_label():
     assert np.abs(r.x - r.y[:, None]).max() < 0.6
 
 
+def test_workers_answer_tasks():
+    truth_law = law("truth", Name("rademacher"))
+    r, truth = simulate(truth_law, law("x", call("one-coin", Name("truth"), call("beta", 4, 2), "0.8")), d=200, n=3000)
+    assert set(np.unique(r.x)) == {-1, 0, 1}
+    assert set(np.unique(truth["truth"])) == {-1, 1}
+    assert np.mean(r.x != 0) == pytest.approx(0.8, abs=0.005)
+    right = np.sum(r.x == truth["truth"], axis=1)
+    answered = np.sum(r.x != 0, axis=1)
+    # right answers of a worker are beta-binomial: mean 2/3, and Var(p) = 4*2/(36*7) beside the binomial part
+    share = right / answered
+    assert share.mean() == pytest.approx(2 / 3, abs=5 * math.sqrt(8 / 252 / 3000))
+    binomial = np.mean(1 / answered) * (2 / 3 - (8 / 252 + 4 / 9))
+    assert share.var() == pytest.approx(8 / 252 + binomial, rel=0.12)
+    exact, truth = simulate(truth_law, law("x", call("one-coin", Name("truth"), 1)), d=50, n=10)
+    assert (exact.x == truth["truth"]).all()
+
+
+def test_missing_coordinates_do_not_reach_the_target():
+    laws = (ONES, law("x", call("missing", "0.3", call("normal", 0, I))), law("y", X_MEAN))
+    r, truth = simulate(*laws)
+    whole = r.x.all(axis=1)
+    assert np.mean(r.x == 0) == pytest.approx(0.3, abs=0.01)
+    assert whole.mean() == pytest.approx(0.7**3, abs=0.015)
+    assert r.y[whole] == pytest.approx(r.x[whole].sum(axis=1))
+    assert np.var(r.y) == pytest.approx(3, rel=0.05)  # of the complete x: 2.1 if the target saw the holes
+    assert truth.covariance == pytest.approx(np.eye(3))
+
+
 # ----------------------------------------------------------------------------------------------------------------- streams
 
 LINEAR = (law("theta", call("sparse", 3), "unit l2"), X_NORMAL, law("y", Bin("+", Inner(THETA, X), call("normal", 0, 1))))
@@ -325,6 +353,11 @@ SPAN = Span(3, 7, 3, 20)
         ((law("x", Call("mixture", (num("0.5"), call("laplace", 1), num("0.6"), call("laplace", 2)), SPAN)),), "DP531", "sum to one"),
         ((law("x", Call("mixture", (call("laplace", 1),), SPAN)),), "DP531", "two laws"),
         ((law("x", Call("normal", (num(0), I), SPAN), "unit l7"),), "DP531", "unit l7"),
+        ((law("x", Call("missing", (num(2), call("normal", 0, I)), SPAN)),), "DP531", "below 1"),
+        ((law("x", Bin("+", num(1), Call("missing", (num("0.1"), call("normal", 0, I)), SPAN))),), "DP531", "whole law"),
+        ((law("x", Call("missing", (num("0.1"),), SPAN)),), "DP531", "a law"),
+        ((law("x", Call("one-coin", (num(1), num(1)), SPAN)),), "DP531", "true answers"),
+        ((ONES, law("x", Call("one-coin", (Name("ones"), num(2)), SPAN))), "DP531", "probabilities"),
         ((law("y", Call("normal", (num(0), num(1)), SPAN)),), "DP533", "law for x"),
         ((X_NORMAL, law("x", Call("normal", (num(0), I), SPAN))), "DP533", "two laws"),
     ],
@@ -335,7 +368,7 @@ def test_laws_that_cannot_be_drawn(laws, code, words):
     (found,) = error.value.diagnostics
     assert found.code == code
     assert words in found.message + found.help
-    if words != "law for x":
+    if words not in ("law for x", "true answers"):
         assert found.span == SPAN
 
 
