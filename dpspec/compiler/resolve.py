@@ -109,7 +109,7 @@ def _budget(draft: Draft, facts: dict[str, Number]) -> tuple[Draft, object]:
     if "delta" in values and "n" in facts and p.model == "central" and values["delta"] * facts["n"] > 1:
         draft = draft.report(
             "DP305",
-            f"delta = {float(values['delta']):.3g} is above 1/n = {1 / float(facts['n']):.3g}: it would allow publishing a random record whole",
+            f"delta = {float(values['delta']):.3g} is above 1/n = {1 / float(facts['n']):.3g}: a random record may be published whole",
             path=("privacy", "delta"),
             help="delta well below 1/n, for example 1/n^1.1",
             severity="warning",

@@ -134,6 +134,10 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
         return refuse(f"it serves the task {card.task}, not {problem.task.kind}", code="task")
     if problem.model not in card.models:
         return refuse(f"it works under {' and '.join(card.models)}, not under {problem.model}", help=f"privacy {card.models[0]}")
+    if release.certificate is not None and not release.certificate.exact_regulariser:
+        return refuse(
+            "the loss has a term without x and y that is neither c*|w|^2 nor c*|w|_1", code="DP407", help="write ridge or l1 terms"
+        )
     if draft.budget.kind not in card.guarantees:
         gives = " or ".join(BUDGETS[g] for g in card.guarantees)
         return refuse(f"it gives {gives}; the budget is {BUDGETS[draft.budget.kind]}", code="DP301", help=_other_budget(card))

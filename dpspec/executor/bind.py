@@ -22,9 +22,8 @@ def bound_problem(draft: Draft, release: ReleaseDraft) -> Problem:
         return problem
     from dpspec.algorithms.objective import Objective
     from dpspec.algorithms.sets import constraint_set
-    from dpspec.symbolic.margin import margin_functions
 
-    functions = margin_functions(task.loss, draft.facts)
+    functions = release.certificate.margin_loss
     objective = Objective(
         phi=functions.value,
         slope=functions.derivative,

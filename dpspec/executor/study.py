@@ -236,13 +236,20 @@ def _exponents(bound: Any, varied: Sequence[str]) -> dict[str, float]:
     if not varied:
         return {}
     from dpspec.lang.source import parse_expr
-    from dpspec.symbolic.bounds import exponent
+    from dpspec.spec.expr import names
+    from dpspec.symbolic.bounds import BoundExpr
 
+    expression = parse_expr(bound.expression)
     found: dict[str, float] = {}
     for variable in varied:
-        power = exponent(parse_expr(bound.expression), variable)
-        if power is not None:
-            found[variable] = float(power)
+        if variable not in names(expression):
+            continue
+        try:
+            growth = BoundExpr(expression, bound.kind).exponents(variable)
+        except ValueError:
+            continue
+        if not growth.exponential:
+            found[variable] = float(growth.power)
     return found
 
 

@@ -18,7 +18,7 @@ from dpspec.spec.diagnostics import SpecError
 from tests.compiler.specs import CLASSIFY, LOCAL, TWO
 
 
-def plan(text: str, **options):  # noqa: ANN003, ANN201
+def plan(text: str, **options):
     return make_plan(parse_text(text, path="test.dps", surface="dps"), **options)
 
 
@@ -177,7 +177,7 @@ def test_diff_names_what_became_weaker() -> None:
     assert any(c.what == "neighbours" and c.direction == "weaker" for c in compare(old, relation))
 
 
-def test_lock_file_is_whole(tmp_path) -> None:  # noqa: ANN001
+def test_lock_file_is_whole(tmp_path) -> None:
     made = plan(CLASSIFY, check=False)
     file = tmp_path / "plan.json"
     write(made, file)
