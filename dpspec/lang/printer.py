@@ -435,7 +435,8 @@ def _yaml_expr(e: Expr, flow: bool = False) -> str:
 
 def _yaml_piece(text: str, flow: bool = False) -> str:
     """Text in the language of expressions."""
-    return text if _plain(text, flow) and text.lower() not in _YAML_WORDS - {"y", "n"} else quoted(text)
+    good = _plain(text, flow) and text.lower() not in _YAML_WORDS - {"y", "n"} and not _YAML_NUMBER.fullmatch(text)
+    return text if good else quoted(text)
 
 
 def _yaml_source(source: Source) -> str:
