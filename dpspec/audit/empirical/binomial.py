@@ -1,11 +1,11 @@
 """Two binomial counts against one privacy statement: exact, one-sided, at a stated confidence.
 
-An event ``S`` was fixed before the counts were drawn. ``k_p`` of ``n_p`` independent outputs on one input fall into it (probability p), ``k_q`` of
-``n_q`` on the neighbouring input (probability q). A privacy statement is a curve ``p <= g(q)`` with g increasing: ``e^eps q + delta`` for
-(eps, delta), ``Phi(Phi^-1(q) + mu)`` for mu-Gaussian differential privacy.
+An event ``S`` was fixed before the counts were drawn. ``k_p`` of ``n_p`` independent outputs on one input fall into it (probability p),
+``k_q`` of ``n_q`` on the neighbouring input (probability q). A privacy statement is a curve ``p <= g(q)`` with g increasing: ``e^eps q +
+delta`` for (eps, delta), ``Phi(Phi^-1(q) + mu)`` for mu-Gaussian differential privacy.
 
-Bounding p and q one at a time (Clopper and Pearson 1934, half of the error each) adds two standard errors where one root of a sum of squares would
-do. Here the pair is bounded at once:
+Bounding p and q one at a time (Clopper and Pearson 1934, half of the error each) adds two standard errors where one root of a sum of
+squares would do. Here the pair is bounded at once:
 
 * the counts are ordered by the lower limit that the score statistic gives (:func:`evidence`), increasing in k_p and decreasing in k_q;
 * the p-value of a point (p, q) is the probability of a pair of counts at least as extreme as the observed one, ``R``;
@@ -13,9 +13,8 @@ do. Here the pair is bounded at once:
 * the supremum over q in it is bounded from above on cells: on [q1, q2] the probability of R is at most its value at (g(q2), q1), because R
   shrinks in k_q and grows in k_p. So no grid error can make the bound too good.
 
-``R`` does not depend on the statement tested, hence one confidence region for (p, q) from which every consequence (a least epsilon, a least delta, a
-least mu) follows simultaneously, and the least epsilon is exactly monotone in the level.
-"""
+``R`` does not depend on the statement tested, hence one confidence region for (p, q) from which every consequence (a least epsilon, a
+least delta, a least mu) follows simultaneously, and the least epsilon is exactly monotone in the level."""
 
 from __future__ import annotations
 
@@ -30,10 +29,9 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Curve = Callable[[Floats], Floats]
 
-_CELLS = 48
-_SPLIT = 8
-_ROUNDS = 1
-_BLOCKS = 240
+_CELLS = 256
+_ENTRIES = 4_000_000  # the most entries of a table; fewer cells beyond
+_SLACK = 1e-9  # relative; the error of the logarithms of factorials is below it up to 10^7 runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +50,22 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The observed counts with their rejection region: ``starts[b]`` opens the b-th block of k_q, ``least[b]`` is the least k_p in R there.
-    ``limit`` is the score lower limit of the counts, a close guess of the exact one."""
+    """The observed counts with their rejection region R and the law of k_q on the cells of the nuisance q.
+
+    left, right: (cells,), the ends of each cell. mass: (cells, J), P[k_q = first + j] at the left end; ``below``: (cells,), P[k_q <
+    first]. least: (J,), the least k_p in R at each k_q, n_p + 1 when there is none. log_choose: (n_p + 1,). ``limit`` is the score lower
+    limit of the counts, a close guess of the exact one."""
 
     counts: Counts
     alpha: float
     gamma: float
-    q_low: float
-    q_high: float
-    starts: npt.NDArray[np.int64]
+    first: int
+    left: Floats
+    right: Floats
+    mass: Floats
+    below: Floats
     least: npt.NDArray[np.int64]
+    log_choose: Floats
     limit: float
 
 
@@ -98,25 +102,49 @@ def clopper_pearson_epsilon(counts: Counts, delta: float, alpha: float) -> float
 def evidence(counts: Counts, *, alpha: float, order_delta: float) -> Evidence:
     """The rejection region of the observed counts.
 
-    Let T_eps(i, j) be the score statistic of p = e^eps q + order_delta (numerator over its standard error at the pooled estimate on that line), and
-    z the normal quantile at alpha. The counts are ordered by the eps at which T_eps(i, j) = z: the score lower limit. So R = {T_e >= z} with e the
-    limit of the observed counts, and R is all there is when e is below ``_LEAST_ORDER``. ``order_delta`` must be chosen without a look at the
-    counts; it moves the power, never the validity.
+    Let T_eps(i, j) be the score statistic of p = e^eps q + order_delta (numerator over its standard error at the pooled estimate on that
+    line), and z the normal quantile at alpha. The counts are ordered by the eps at which T_eps(i, j) = z: the score lower limit. So R =
+    {T_e >= z} with e the limit of the observed counts, and R is all there is when e is below ``_LEAST_ORDER``. ``order_delta`` must be
+    chosen without a look at the counts; it moves the power, never the validity.
 
-    Where T > 0 it grows in i and falls in j: the numerator N is linear, the variance V a concave quadratic in each count with V >= 0 where N = 0,
-    hence V'/V <= N'/N in i (and the mirror image in j). It falls in eps likewise. So the order is monotone, as :func:`refutes` needs.
-    """
+    Where T > 0 it grows in i and falls in j: the numerator N is linear, the variance V a concave quadratic in each count with V >= 0
+    where N = 0, hence V'/V <= N'/N in i (and the mirror image in j). It falls in eps likewise. So the order is monotone, as
+    :func:`refutes` needs."""
     if not 0.0 < alpha < 1.0:
         raise ValueError(f"alpha {alpha} is outside (0, 1)")
     c = counts
     gamma = alpha / 20
     low, high = lower_bound(c.k_q, c.n_q, gamma / 2), upper_bound(c.k_q, c.n_q, gamma / 2)
-    spread = 5.5 * math.sqrt(max(high * (1 - low), 1.0 / c.n_q) * c.n_q)
+    spread = 6.0 * math.sqrt(max(high * (1 - low), 1.0 / c.n_q) * c.n_q)
     first, last = max(0, math.floor(low * c.n_q - spread)), min(c.n_q, math.ceil(high * c.n_q + spread))
-    inner = np.linspace(first, last, num=min(_BLOCKS, last - first + 1))
-    starts = np.unique(np.concatenate([[0], np.floor(inner)]).astype(np.int64))
-    least, limit = _least(c, starts, alpha, order_delta)
-    return Evidence(c, alpha, gamma, low, high, starts, least, limit)
+    cells = max(32, min(_CELLS, _ENTRIES // (last - first + 1)))
+    edges = np.linspace(math.sqrt(low), math.sqrt(high), cells + 1) ** 2
+    edges[0], edges[-1] = min(edges[0], low), max(edges[-1], high)
+    j = np.arange(first, last + 1)
+    choose_q = _log_choose(c.n_q)
+    mass = _pmf(choose_q[j], j, c.n_q, edges[:-1])
+    mass[:, -1] += upper_tail(last + 1, c.n_q, edges[:-1])  # R only shrinks in k_q: what lies beyond counts as the last
+    below = 1.0 - upper_tail(first, c.n_q, edges[:-1])
+    least, limit = _least(c, j, alpha, order_delta)
+    choose_p = choose_q if c.n_p == c.n_q else _log_choose(c.n_p)
+    return Evidence(c, alpha, gamma, first, edges[:-1], edges[1:], mass, below, least, choose_p, limit)
+
+
+def _log_choose(n: int) -> Floats:
+    from scipy.special import gammaln
+
+    k = np.arange(n + 1.0)
+    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0), dtype=float)
+
+
+def _pmf(log_choose: Floats, k: npt.NDArray[np.int64], n: int, p: Floats) -> Floats:
+    """Binomial probabilities, a hair too large: (len(p), len(k))."""
+    from scipy.special import xlog1py, xlogy
+
+    column = np.clip(p, 0.0, 1.0)[:, None]
+    return np.asarray(
+        np.exp(log_choose[None, :] + xlogy(k[None, :], column) + xlog1py(n - k[None, :], -column)) * (1 + _SLACK), dtype=float
+    )
 
 
 _LEAST_ORDER = -3.0
@@ -131,7 +159,7 @@ def _score(c: Counts, i: Floats, j: Floats, ratio: float, delta: float) -> Float
     return np.where(top > 0, top / np.sqrt(np.maximum(variance, 1e-300)), 0.0)
 
 
-def _least(c: Counts, starts: npt.NDArray[np.int64], alpha: float, delta: float) -> tuple[npt.NDArray[np.int64], float]:
+def _least(c: Counts, k_q: npt.NDArray[np.int64], alpha: float, delta: float) -> tuple[npt.NDArray[np.int64], float]:
     """For each k_q the least k_p in R, n_p + 1 when there is none; and the score lower limit."""
     from scipy.special import ndtri
 
@@ -139,11 +167,11 @@ def _least(c: Counts, starts: npt.NDArray[np.int64], alpha: float, delta: float)
     i_seen, j_seen = np.array([float(c.k_p)]), np.array([float(c.k_q)])
     outside, inside = 40.0, _LEAST_ORDER
     if _score(c, i_seen, j_seen, math.exp(inside), delta)[0] < z:
-        return np.zeros(len(starts), dtype=np.int64), _LEAST_ORDER
+        return np.zeros(len(k_q), dtype=np.int64), _LEAST_ORDER
     while outside - inside > 1e-10:
         mid = (outside + inside) / 2
         inside, outside = (mid, outside) if _score(c, i_seen, j_seen, math.exp(mid), delta)[0] >= z else (inside, mid)
-    ratio, j = math.exp(inside - 1e-9), starts.astype(float)  # a hair below the limit: ties belong to R
+    ratio, j = math.exp(inside - 1e-9), k_q.astype(float)  # a hair below the limit: ties belong to R
     lo = np.full(len(j), -1.0)  # not in R
     hi = np.full(len(j), c.n_p + 1.0)  # in R, or past the end
     while np.any(hi - lo > 1):
@@ -154,35 +182,30 @@ def _least(c: Counts, starts: npt.NDArray[np.int64], alpha: float, delta: float)
 
 
 def refutes(e: Evidence, curve: Curve) -> bool:
-    """Whether the statement ``p <= curve(q)`` (curve increasing) is rejected at level alpha. True is safe; False only means not rejected."""
+    """Whether the statement ``p <= curve(q)`` (curve increasing) is rejected at level alpha. True is safe; False only means not
+    rejected."""
+    some = slice(None, None, 16)
     level = e.alpha - e.gamma
-    root = np.linspace(math.sqrt(e.q_low), math.sqrt(e.q_high), _CELLS + 1)
-    left, right = root[:-1] ** 2, root[1:] ** 2
-    left[0], right[-1] = min(left[0], e.q_low), max(right[-1], e.q_high)
-    for turn in range(_ROUNDS + 1):
-        mass = _mass(e, left)
-        if turn == 0 and np.any(_tail(e, mass, curve(left)) > level):
-            return False
-        bad = _tail(e, mass, curve(right)) > level
-        if not np.any(bad):
-            return True
-        if turn == _ROUNDS:
-            return False
-        fraction = np.arange(_SPLIT + 1) / _SPLIT
-        edges = left[bad, None] + (right[bad] - left[bad])[:, None] * fraction
-        left, right = edges[:, :-1].ravel(), edges[:, 1:].ravel()
-    return False
+    if np.any(_tail(e, some, curve(e.right)[some]) > level):
+        return False
+    return not np.any(_tail(e, slice(None), curve(e.right)) > level)
 
 
-def _mass(e: Evidence, q: Floats) -> Floats:
-    """P(k_q in block b) for each q: shape (cells, blocks)."""
-    reach = upper_tail(e.starts[None, :], e.counts.n_q, q[:, None])
-    return reach - np.concatenate([reach[:, 1:], np.zeros((len(q), 1))], axis=1)
-
-
-def _tail(e: Evidence, mass: Floats, p: Floats) -> Floats:
-    hit = upper_tail(e.least[None, :], e.counts.n_p, p[:, None])
-    total: Floats = np.sum(np.maximum(mass, 0.0) * hit, axis=1)
+def _tail(e: Evidence, cells: slice, p: Floats) -> Floats:
+    """P(R) with k_q at the left end of each of the cells and k_p at the given p, from above."""
+    n = e.counts.n_p
+    spread = 7.0 * math.sqrt(n) * np.sqrt(np.maximum(p * (1 - p), 1.0 / n))
+    lo = max(0, math.floor(float(np.min(n * p - spread))), int(e.least[0]) - 1)
+    hi = min(n, math.ceil(float(np.max(n * p + spread))), int(e.least[-1]) + 1)
+    hi = max(hi, lo)
+    k = np.arange(lo, hi + 1)
+    beyond = upper_tail(hi + 1, n, p)
+    pmf = _pmf(e.log_choose[k], k, n, p)
+    reach = np.concatenate([np.cumsum(pmf[:, ::-1], axis=1)[:, ::-1] + beyond[:, None], beyond[:, None]], axis=1)  # P(k_p >= lo + column)
+    reach = np.concatenate([np.minimum(reach, 1.0), np.ones((len(p), 1)), np.zeros((len(p), 1))], axis=1)
+    column = np.clip(e.least - lo, 0, hi + 1 - lo)
+    column = np.where(e.least < lo, hi + 2 - lo, np.where(e.least > n, hi + 3 - lo, column))
+    total: Floats = np.einsum("cj,cj->c", e.mass[cells], reach[:, column]) + e.below[cells]
     return total
 
 
@@ -233,7 +256,9 @@ def least_parameter(e: Evidence, family: Callable[[float], Curve], *, start: flo
 
 def epsilon_lower(e: Evidence, delta: float) -> float:
     """The least epsilon >= 0 that (epsilon, delta) needs, at confidence 1 - alpha."""
-    return least_parameter(e, lambda x: dp_curve(x, delta), start=e.limit - 1e-3, low=0.0, high=60.0, tolerance=2e-3)
+    c = e.counts
+    error = math.sqrt(1 / max(c.k_p, 1) + 1 / max(c.k_q, 1))
+    return least_parameter(e, lambda x: dp_curve(x, delta), start=e.limit - 1e-3, low=0.0, high=60.0, tolerance=max(1e-3, 0.03 * error))
 
 
 def delta_lower(e: Evidence, epsilon: float) -> float:

@@ -7,7 +7,11 @@ from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 def unusable(message: str) -> SpecError:
     return SpecError(
-        [Diagnostic("DP653", "error", message, "Give two arrays of one width, one output of the mechanism a row, and at least 40 rows each.")]
+        [
+            Diagnostic(
+                "DP653", "error", message, "Give two arrays of one width, one output of the mechanism a row, and at least 40 rows each."
+            )
+        ]
     )
 
 
@@ -16,7 +20,9 @@ def bad_parameter(message: str) -> SpecError:
 
 
 def not_neighbours(message: str) -> SpecError:
-    return SpecError([Diagnostic("DP657", "error", message, "Give inputs that differ in one record under the relation that the claim states.")])
+    return SpecError(
+        [Diagnostic("DP657", "error", message, "Give inputs that differ in one record under the relation that the claim states.")]
+    )
 
 
 def command_failed(message: str, help_: str) -> SpecError:
@@ -24,11 +30,15 @@ def command_failed(message: str, help_: str) -> SpecError:
 
 
 def violated(message: str) -> Diagnostic:
-    return Diagnostic("DP650", "error", message, "Look for the fault on the pair and the event named here; `dpspec explain DP650` lists usual causes.")
+    return Diagnostic(
+        "DP650", "error", message, "Look for the fault on the pair and the event named here; `dpspec explain DP650` lists usual causes."
+    )
 
 
 def not_certified(message: str) -> Diagnostic:
-    return Diagnostic("DP651", "info", message, "Use a proof (a static or an exact audit) to certify; more runs or other inputs only look further.")
+    return Diagnostic(
+        "DP651", "info", message, "Use a proof (a static or an exact audit) to certify; more runs or other inputs only look further."
+    )
 
 
 def too_few(message: str) -> Diagnostic:

@@ -21,8 +21,9 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """``{score >= threshold}``, or ``{score < threshold}`` when ``below``; likelier on input ``likelier``. ``predicted``: the lower bound of epsilon
-    (or of mu) expected of the test; -inf when the training runs showed nothing. ``rare``: its training frequency on the less likely input."""
+    """``{score >= threshold}``, or ``{score < threshold}`` when ``below``; likelier on input ``likelier``. ``predicted``: the lower bound
+    of epsilon (or of mu) expected of the test; -inf when the training runs showed nothing. ``rare``: its training frequency on the less
+    likely input."""
 
     statistic: str
     score: Score
@@ -55,8 +56,8 @@ def predicted_epsilon(p: Floats, q: Floats, *, n_fit: float, n_test: float, delt
 
 
 def _excess(p: Floats, q: Floats, *, epsilon: float, delta: float) -> Floats:
-    """The score of p - e^epsilon q - delta, up to the root of the number of runs: large where the claim is easiest to refute. Its noise has the
-    same size at every event, so the largest is not the luckiest."""
+    """The score of p - e^epsilon q - delta, up to the root of the number of runs: large where the claim is easiest to refute. Its noise
+    has the same size at every event, so the largest is not the luckiest."""
     ratio = math.exp(min(epsilon, 700.0))
     pooled = np.clip((p + q - delta) / (ratio + 1.0), 1e-12, 1.0)
     on_line = np.minimum(ratio * pooled + delta, 1.0)
@@ -86,7 +87,7 @@ def thresholds(a: Floats, b: Floats, most: int = 256) -> Floats:
     if len(pooled) <= most:
         cuts = pooled
     else:
-        ends = _DEPTH[_DEPTH < len(pooled)]
+        ends = _DEPTH[len(pooled) > _DEPTH]
         ranks = np.concatenate([np.linspace(0, len(pooled) - 1, most).astype(int), ends, len(pooled) - 1 - ends])
         cuts = pooled[np.unique(ranks)]
     return np.asarray(cuts[cuts > pooled[0]], dtype=float)
@@ -94,8 +95,8 @@ def thresholds(a: Floats, b: Floats, most: int = 256) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What the test is for. ``value``: the claimed epsilon (mu when ``gaussian``), None without a claim. ``z``: how many errors a prediction is
-    lowered by. ``n_test``: runs a side that the test will count."""
+    """What the test is for. ``value``: the claimed epsilon (mu when ``gaussian``), None without a claim. ``z``: how many errors a
+    prediction is lowered by. ``n_test``: runs a side that the test will count."""
 
     value: float | None
     delta: float
@@ -106,7 +107,8 @@ class Aim:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """``bold``: the event with the best cautious prediction. ``close``: the one whose score against the claim is largest, and that score."""
+    """``bold``: the event with the best cautious prediction. ``close``: the one whose score against the claim is largest, and that
+    score."""
 
     bold: Event
     close: Event
@@ -114,7 +116,8 @@ class Choice:
 
 
 def best_thresholds(name: str, score: Score, sa: Floats, sb: Floats, aim: Aim) -> Choice | None:
-    """The best cuts of one score, ``sa`` and ``sb`` on training runs; all four of tail and direction are tried. None when it is constant."""
+    """The best cuts of one score, ``sa`` and ``sb`` on training runs; all four of tail and direction are tried. None when it is
+    constant."""
     cuts = thresholds(sa, sb)
     if len(cuts) < 1:
         return None
@@ -143,9 +146,8 @@ def best_thresholds(name: str, score: Score, sa: Floats, sb: Floats, aim: Aim) -
 def choose_event(statistics: Sequence[Statistic], a: Floats, b: Floats, aim: Aim) -> Event | None:
     """The best event over all statistics. ``a``, ``b``: training outputs, (n, width). None only when every score is constant.
 
-    Where the cautious prediction exceeds the claim (or there is none, or no hope of refuting it) it decides, since it gives the largest bound; else
-    the score against the claim.
-    """
+    Where the cautious prediction exceeds the claim (or there is none, or no hope of refuting it) it decides, since it gives the largest
+    bound; else the score against the claim."""
     bold: Event | None = None
     close: Event | None = None
     excess = -math.inf
@@ -181,7 +183,8 @@ def _judge(s: Statistic, a: Floats, b: Floats, aim: Aim) -> Choice | None:
 
 
 def _carry_over(event: Event, judged: Floats, refitted: Floats) -> Event:
-    """The same event for the score refitted on all training rows: the cut, midway between two scores, that leaves nearest the same share below."""
+    """The same event for the score refitted on all training rows: the cut, midway between two scores, that leaves nearest the same share
+    below."""
     share = int(np.count_nonzero(judged < event.threshold))
     ordered = np.sort(refitted)
     steps = np.flatnonzero(np.diff(ordered) > 1e-9 * (1 + np.abs(ordered[1:])))  # a cut after each of these ranks

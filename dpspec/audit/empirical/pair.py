@@ -51,13 +51,14 @@ def audit_pair(
 ) -> EmpiricalResult:
     """A lower bound of the epsilon that a mechanism really has, from its outputs on two neighbouring inputs.
 
-    sample_a, sample_b: (n_a, width) and (n_b, width), one independent run a row; numbers, labels or a mix; n scalars or ragged outputs are
-    accepted. claim: the stated epsilon at ``delta``; mu: the stated Gaussian-DP parameter, instead. statistics: ``auto``, ``thorough`` (adds
-    boosted trees) or family names of :mod:`dpspec.audit.empirical.statistics`. seed: shuffles the rows before the split, nothing else.
+    sample_a, sample_b: (n_a, width) and (n_b, width), one independent run a row; numbers, labels or a mix; n scalars or ragged outputs
+    are accepted. claim: the stated epsilon at ``delta``; mu: the stated Gaussian-DP parameter, instead. statistics: ``auto``,
+    ``thorough`` (adds boosted trees) or family names of :mod:`dpspec.audit.empirical.statistics`. seed: shuffles the rows before the
+    split, nothing else.
 
     The first part of the runs (25 %, at most 20,000 a side) chooses one event and its direction; the bound counts it on the rest
-    (:mod:`dpspec.audit.empirical.binomial`), so no correction over statistics is due. Verdict ``violated`` only if the claim is rejected at the
-    confidence, else ``not-certified``. Raises SpecError: DP653 (samples), DP659 (parameters); ValueError for an unknown statistic.
+    (:mod:`dpspec.audit.empirical.binomial`), so no correction over statistics is due. Verdict ``violated`` only if the claim is rejected
+    at the confidence, else ``not-certified``. Raises SpecError: DP653 (samples), DP659 (parameters); ValueError for an unknown statistic.
     """
     statement = Claim(None if mu is not None and claim is None else claim, delta, mu)
     return audit_samples_pair(sample_a, sample_b, statement, confidence=confidence, alpha=1 - confidence, statistics=statistics, seed=seed)
@@ -66,7 +67,8 @@ def audit_pair(
 def audit_samples_pair(
     sample_a: Any, sample_b: Any, claim: Claim, *, confidence: float, alpha: float, statistics: str | Iterable[str], seed: int
 ) -> EmpiricalResult:
-    """As :func:`audit_pair` with the error of this pair, ``alpha``, given apart (a share of 1 - confidence when several pairs are tested)."""
+    """As :func:`audit_pair` with the error of this pair, ``alpha``, given apart (a share of 1 - confidence when several pairs are
+    tested)."""
     check_confidence(confidence)
     a, b = as_matrix(sample_a), as_matrix(sample_b)
     check_pair(a, b)
@@ -85,7 +87,9 @@ def audit_samples_pair(
     ka, kb = event.hits(encode(coding, a[train:])), event.hits(encode(coding, b[train:]))
     na, nb = len(a) - train, len(b) - train
     counts = Counts(ka, na, kb, nb) if event.likelier == "a" else Counts(kb, nb, ka, na)
-    return conclude(event, counts, claim, confidence=confidence, alpha=alpha, samples=n, coupled=suspicions.coupled, extra=suspicions.diagnostics)
+    return conclude(
+        event, counts, claim, confidence=confidence, alpha=alpha, samples=n, coupled=suspicions.coupled, extra=suspicions.diagnostics
+    )
 
 
 def conclude(
@@ -99,8 +103,8 @@ def conclude(
     coupled: bool = False,
     extra: tuple[Diagnostic, ...] = (),
 ) -> EmpiricalResult:
-    """The bounds from held-out counts of an event chosen elsewhere. ``coupled``: the two sides may depend on each other, then each probability
-    is bounded by itself (Clopper-Pearson), which needs no independence between the sides."""
+    """The bounds from held-out counts of an event chosen elsewhere. ``coupled``: the two sides may depend on each other, then each
+    probability is bounded by itself (Clopper-Pearson), which needs no independence between the sides."""
     claimed = 0.0 if claim.epsilon is None else claim.epsilon
     least_mu: float | None = None
     if coupled:
@@ -151,7 +155,8 @@ def conclude(
 
 
 def _intercept(mu: float, q: float) -> float:
-    """Where the tangent at q of the trade-off curve of mu-GDP meets q = 0: near there the curve is the line of an (epsilon, delta) statement."""
+    """Where the tangent at q of the trade-off curve of mu-GDP meets q = 0: near there the curve is the line of an (epsilon, delta)
+    statement."""
     from scipy.special import ndtr, ndtri
 
     x = float(ndtri(q))
@@ -212,13 +217,14 @@ def _dependence(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> _Suspicions:
         _, times = np.unique(fractional, return_counts=True)
         if len(times) > 0.05 * len(column) and np.mean(times > 1) > 0.5:
             found.append(diagnose.repeated(f"more than half of the outputs on the {side} input occur more than once, to the last digit"))
-    n = min(len(x), len(y))
+    n = min(len(x), len(y), 20_000)
     coupled = False
-    u, v = np.nan_to_num(x[:n]), np.nan_to_num(y[:n])
-    if np.std(u) > 0 and np.std(v) > 0:
-        u, v = (np.argsort(np.argsort(w)).astype(float) for w in (u, v))
-        correlation = float(np.corrcoef(u, v)[0, 1]) if len(np.unique(x)) > 2 or len(np.unique(y)) > 2 else 0.0
-        coupled = abs(correlation) * math.sqrt(n) > 6
+    u, v = (np.nan_to_num(w[:n], posinf=1e100, neginf=-1e100) for w in (x, y))
+    if min(len(np.unique(u)), len(np.unique(v))) > 1 and max(len(np.unique(u)), len(np.unique(v))) > 2:
+        u, v = (np.argsort(np.argsort(w, kind="stable"), kind="stable").astype(float) for w in (u, v))
+        coupled = abs(float(np.corrcoef(u, v)[0, 1])) * math.sqrt(n) > 6
     if coupled:
-        found.append(diagnose.repeated("row i of one input moves with row i of the other: the two sides share randomness; a weaker bound is used"))
+        found.append(
+            diagnose.repeated("row i of one input moves with row i of the other: the two sides share randomness; a weaker bound is used")
+        )
     return _Suspicions(coupled, tuple(found))

@@ -14,8 +14,9 @@ Verdict = Literal["violated", "not-certified"]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The statement under test: (epsilon, delta)-DP, or mu-Gaussian DP when ``mu`` is given. ``epsilon`` None: no claim, only a lower bound is
-    wanted. ``delta`` is also the delta at which the lower bound of epsilon is reported. Raises SpecError (DP659) when out of range."""
+    """The statement under test: (epsilon, delta)-DP, or mu-Gaussian DP when ``mu`` is given. ``epsilon`` None: no claim, only a lower
+    bound is wanted. ``delta`` is also the delta at which the lower bound of epsilon is reported. Raises SpecError (DP659) when out of
+    range."""
 
     epsilon: float | None = None
     delta: float = 0.0
@@ -44,11 +45,10 @@ class Claim:
 class EmpiricalResult:
     """The lower bounds hold together with probability ``confidence``, over the runs.
 
-    epsilon_lower: the (epsilon, claim.delta) guarantee needs at least this epsilon. delta_lower: at the claimed epsilon (None without one) at
-    least this delta. mu_lower: mu-GDP needs at least this mu, None unless mu is claimed. samples: runs on each input, of which ``tested`` counted;
-    ``hits`` and ``misses``: held-out runs in the event on the input where it is likelier, and on the other. pairs_tested: the error was split
-    over that many pairs. pair: the two inputs, when the auditor knows them.
-    """
+    epsilon_lower: the (epsilon, claim.delta) guarantee needs at least this epsilon. delta_lower: at the claimed epsilon (None without
+    one) at least this delta. mu_lower: mu-GDP needs at least this mu, None unless mu is claimed. samples: runs on each input, of which
+    ``tested`` counted; ``hits`` and ``misses``: held-out runs in the event on the input where it is likelier, and on the other.
+    pairs_tested: the error was split over that many pairs. pair: the two inputs, when the auditor knows them."""
 
     epsilon_lower: float
     confidence: float

@@ -1,8 +1,7 @@
 """Outputs of a mechanism as a matrix of floats: shape (runs, width).
 
-Strings and other labels become codes, missing and infinite entries indicator columns, outputs of unequal length are padded. The coding is fitted
-on the training part only: what the held-out part contains cannot influence the event it is used to test.
-"""
+Strings and other labels become codes, missing and infinite entries indicator columns, outputs of unequal length are padded. The coding is
+fitted on the training part only: what the held-out part contains cannot influence the event it is used to test."""
 
 from __future__ import annotations
 
@@ -18,19 +17,21 @@ import numpy.typing as npt
 from dpspec.audit.empirical.diagnose import unusable
 
 Floats = npt.NDArray[np.float64]
-_HUGE = 1e150
+_HUGE = 1e100
 
 
 @dataclass(frozen=True, slots=True)
 class Coding:
-    """``labels[j]``: the known labels of column j (None for a column of numbers); ``holes``: whether non-finite entries occurred in training."""
+    """``labels[j]``: the known labels of column j (None for a column of numbers); ``holes``: whether non-finite entries occurred in
+    training."""
 
     labels: tuple[tuple[str, ...] | None, ...]
     holes: bool
 
 
 def as_matrix(samples: Any) -> npt.NDArray[Any]:
-    """A two-dimensional array: n outputs of one shape, n scalars, or a list of outputs of unequal length (padded with NaN, length in front)."""
+    """A two-dimensional array: n outputs of one shape, n scalars, or a list of outputs of unequal length (padded with NaN, length in
+    front)."""
     if isinstance(samples, np.ndarray) and samples.dtype != object:
         array: npt.NDArray[Any] = samples
     else:
@@ -90,7 +91,8 @@ def _numbers(column: npt.NDArray[Any]) -> Floats | None:
 
 
 def encode(coding: Coding, x: npt.NDArray[Any]) -> Floats:
-    """Finite floats, shape (n, width), or (n, 3 width) when training saw holes: values, then 'is not a number', then the sign of an infinity."""
+    """Finite floats, shape (n, width), or (n, 3 width) when training saw holes: values, then 'is not a number', then the sign of an
+    infinity."""
     columns: list[Floats] = []
     for j, known in enumerate(coding.labels):
         if known is None:

@@ -1,8 +1,7 @@
 """Scores: functions of one output whose threshold events may tell two neighbouring inputs apart.
 
-A :class:`Statistic` is fitted on training outputs of both inputs (shape (n, width) each) and gives a score, (n, width) -> (n,). Fixed ones ignore
-the training data; learned ones estimate a log likelihood ratio. Any score is valid; they differ in power only.
-"""
+A :class:`Statistic` is fitted on training outputs of both inputs (shape (n, width) each) and gives a score, (n, width) -> (n,). Fixed
+ones ignore the training data; learned ones estimate a log likelihood ratio. Any score is valid; they differ in power only."""
 
 from __future__ import annotations
 
@@ -22,7 +21,8 @@ _FIT_ROWS = 6000  # rows a side that the regressions and the trees see
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """``fit`` returns None where the statistic does not apply (a sum of one column). ``learned``: judge it on other rows than it was fitted on."""
+    """``fit`` returns None where the statistic does not apply (a sum of one column). ``learned``: judge it on other rows than it was
+    fitted on."""
 
     name: str
     fit: Fit
@@ -55,7 +55,11 @@ def candidates(families: Iterable[str], a: Floats, b: Floats) -> list[Statistic]
     if "histogram" in chosen:
         out += [Statistic(f"histogram of coordinate {j}", _on_column(j, _fit_histogram), learned=True) for j in columns[:6]]
         if width > 1:
-            out += [Statistic(f"histogram of the {n}", _on_summary(f, _fit_histogram), learned=True) for n, f in _SUMMARIES if n in {"maximum", "norm"}]
+            out += [
+                Statistic(f"histogram of the {n}", _on_summary(f, _fit_histogram), learned=True)
+                for n, f in _SUMMARIES
+                if n in {"maximum", "norm"}
+            ]
     if "digits" in chosen:
         out += [Statistic(f"fine digits of coordinate {j}", _on_column(j, _fit_digits), learned=True) for j in columns[:4]]
     if "grid" in chosen and 1 < width <= 8:
@@ -75,7 +79,7 @@ def candidates(families: Iterable[str], a: Floats, b: Floats) -> list[Statistic]
 
 def _second(x: Floats) -> Floats:
     part: Floats = np.partition(x, -2, axis=1)
-    return part[:, -1] - part[:, -2]
+    return np.asarray(part[:, -1] - part[:, -2], dtype=float)
 
 
 _SUMMARIES: tuple[tuple[str, Score], ...] = (
@@ -119,13 +123,13 @@ def _positions(a: Floats, b: Floats) -> list[Statistic]:
 
 
 def _count_of(v: float) -> Score:
-    return lambda x: (x == v).sum(axis=1).astype(float)
+    return lambda x: np.asarray((x == v).sum(axis=1), dtype=float)
 
 
 def _first_of(v: float) -> Score:
     def score(x: Floats) -> Floats:
         hit = x == v
-        return np.where(hit.any(axis=1), hit.argmax(axis=1), x.shape[1]).astype(float)
+        return np.asarray(np.where(hit.any(axis=1), hit.argmax(axis=1), x.shape[1]), dtype=float)
 
     return score
 
@@ -213,7 +217,7 @@ def _trailing(x: Floats) -> npt.NDArray[np.int64]:
     whole = np.abs(significand * 2.0**53).astype(np.int64)
     low = whole & -whole
     zeros = np.where(whole > 0, np.round(np.log2(np.maximum(low, 1))), 53.0).astype(np.int64)
-    return zeros * 4096 + np.clip(exponent + 1024, 0, 4095)
+    return np.asarray(zeros * 4096 + np.clip(exponent + 1024, 0, 4095), dtype=np.int64)
 
 
 def _fit_grid(a: Floats, b: Floats) -> Score | None:
@@ -318,6 +322,8 @@ def _fit_boosting(a: Floats, b: Floats) -> Score | None:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     a, b = _thin(a), _thin(b)
-    model: Any = HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=12, min_samples_leaf=25, learning_rate=0.1, early_stopping=False, random_state=0)
+    model: Any = HistGradientBoostingClassifier(
+        max_iter=60, max_leaf_nodes=12, min_samples_leaf=25, learning_rate=0.1, early_stopping=False, random_state=0
+    )
     model.fit(np.concatenate([a, b]), np.concatenate([np.ones(len(a)), np.zeros(len(b))]))
     return lambda x: np.asarray(model.decision_function(x), dtype=float)
