@@ -315,12 +315,10 @@ def _codes(column: Any, levels: tuple[str, ...], what: str, private: bool, found
         bad = None if private else pc.is_null(column).to_numpy(zero_copy_only=False)
         found.append(problem("DP504", f"{what} has a missing value{_place(private, bad)}", "replace it by a declared level before loading"))
         return None
-    if not _is_text(column):
-        if not (t.is_integer(column.type) or t.is_floating(column.type) or t.is_boolean(column.type)):
-            found.append(problem("DP505", f"{what} holds values of type {column.type}, not words", "convert the column before loading"))
-            return None
-        column = column.cast(pa.string())
-    coded = pc.utf8_trim_whitespace(column).dictionary_encode()
+    if not (_is_text(column) or t.is_integer(column.type) or t.is_floating(column.type) or t.is_boolean(column.type)):
+        found.append(problem("DP505", f"{what} holds values of type {column.type}, not words", "convert the column before loading"))
+        return None
+    coded = pc.utf8_trim_whitespace(column.cast(pa.large_string())).dictionary_encode()
     index = {w.strip(): i for i, w in enumerate(levels)}
     words = coded.dictionary.to_pylist()
     lookup = np.array([index.get(w, -1) for w in words], dtype=np.int64)

@@ -4,6 +4,8 @@ import traceback
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from scipy import sparse
 
 from dpspec.data.sources import load, load_public
@@ -206,6 +208,28 @@ def test_a_late_fraction_in_a_column_of_integers(tmp_path):
     n = 200_000
     write(tmp_path, "a,y\n" + "7,0\n" * (n - 1) + "7.5,1\n")
     assert load(numeric(n), base_dir=tmp_path).records.x[-1, 0] == 7.5
+
+
+def test_text_views_are_words():
+    import pyarrow as pa
+
+    views = table().set_column(1, "colour", pa.array([r[1] for r in ROWS]).cast(pa.string_view()))
+    assert_same(load(spec(MemorySource(target="label")), memory=views))
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(
+        st.tuples(st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**53), 2**53), st.sampled_from(["yes", "no"])),
+        min_size=2,
+        max_size=20,
+    )
+)
+def test_numbers_in_text_keep_every_bit(tmp_path, rows):
+    write(tmp_path, "a,b,y\n" + "".join(f"{a!r},{b},{y}\n" for a, b, y in rows))
+    raw = load(numeric(len(rows), domains=(LABELS,)), base_dir=tmp_path)
+    assert raw.records.x.tolist() == [[a, float(b)] for a, b, _ in rows]
+    assert raw.records.y.tolist() == [1.0 if y == "yes" else -1.0 for _, _, y in rows]
 
 
 def test_unknown_labels_become_the_first_image(tmp_path):
