@@ -1,0 +1,179 @@
+"""Composition of components: an upper and a lower bound on the true epsilon (or rho) of everything that a description releases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpspec.audit.components import Component, _Family
+from dpspec.audit.numerics import Atoms, GaussianPair, Pair, bracket, zcdp_epsilon
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """``low`` <= true epsilon <= ``high`` at some delta; ``how``: one line."""
+
+    low: float
+    high: float
+    how: str
+
+    @property
+    def tight(self) -> bool:
+        return math.isfinite(self.high) and self.high - self.low <= 0.01 * self.high + 1e-12
+
+
+def gaussian_only(parts: Sequence[Component]) -> float | None:
+    """mu of the composition when every part is exactly Gaussian."""
+    if not parts or any(c.mu is None or c.breach is not None or c.unknown for c in parts):
+        return None
+    return math.sqrt(math.fsum((c.mu or 0.0) ** 2 * c.count for c in parts))
+
+
+def epsilon_range(parts: Sequence[Component], delta: float) -> Range:
+    """Bounds on epsilon at ``delta`` (0 for pure)."""
+    certain = [c for c in parts if c.breach is not None and (c.breach.delta > delta or (delta == 0 and c.breach.delta == 0))]
+    if certain:
+        return Range(math.inf, math.inf, "an event of probability above delta is impossible under a neighbour")
+    if not parts:
+        return Range(0.0, math.inf, "no event is described")
+    mu = gaussian_only(parts)
+    exact_gaussian = mu is not None and all(c.under is not None or c.mu == 0 for c in parts)
+    if mu is not None and delta > 0:
+        if mu == 0:
+            return Range(0.0, 0.0, "nothing depends on the record")
+        from dpspec.privacy.gaussian import epsilon_of
+
+        value = epsilon_of(mu, delta)
+        return Range(value if exact_gaussian else 0.0, value, f"Gaussian DP, mu = {mu:.6g}, analytic profile")
+    high, how = _upper(parts, delta)
+    low = _lower(parts, delta)
+    if delta > 0 and low < high:
+        better_low, better_high = _by_losses(parts, delta)
+        low = max(low, better_low)
+        if better_high < high:
+            high, how = better_high, "privacy-loss distributions, rounded outwards"
+    return Range(min(low, high) if low <= high * (1 + 1e-6) else low, high, how)
+
+
+def _upper(parts: Sequence[Component], delta: float) -> tuple[float, str]:
+    if any(c.unknown or (c.breach is not None and c.breach.delta == 0) for c in parts):
+        return math.inf, "no theorem bounds a part of it"
+    best, how = math.inf, "no finite bound at this delta"
+    slack = math.fsum(c.slack * c.count for c in parts)
+    if slack <= delta * (1 + 1e-9):
+        total = math.fsum(c.pure * c.count for c in parts)
+        if total < best:
+            best, how = total, "sum of the parts" if len(parts) > 1 or parts[0].count > 1 else "one release"
+    if delta > 0 and slack == 0:
+        rho = math.fsum(c.rho * c.count for c in parts)
+        if math.isfinite(rho):
+            value = zcdp_epsilon(rho, delta)
+            if value < best:
+                best, how = value, f"zCDP, rho = {rho:.6g}, optimal conversion"
+    return best, how
+
+
+def _lower(parts: Sequence[Component], delta: float) -> float:
+    if delta > 0:
+        return 0.0
+    return math.fsum(c.pure_at_least * c.count for c in parts if c.pure_at_least > 0)
+
+
+def _by_losses(parts: Sequence[Component], delta: float) -> tuple[float, float]:
+    certifiable = all((c.over is not None or c.pure == 0) and not c.unknown for c in parts)
+    slack = math.fsum(c.slack * c.count for c in parts if not _holds_slack(c))
+    upper: list[tuple[Pair, int]] | None = None
+    room = delta - slack
+    if certifiable and not any(c.breach is not None and c.breach.delta == 0 for c in parts):
+        upper = _merged([(c.over, c.count, c.mu) for c in parts])
+    lower = _merged([(lower_pair(c.under, delta, c.count), c.count, c.mu) for c in parts])
+    if upper is not None and room <= 0 < slack:
+        upper = None
+    if slack and upper is not None:
+        _, high = bracket(upper, [], room)
+        low, _ = bracket(None, lower, delta)
+        return low, high
+    return bracket(upper, lower, delta)
+
+
+def _holds_slack(c: Component) -> bool:
+    """Whether the dominating pair itself carries the failure probability (an atom at infinity)."""
+    return isinstance(c.over, Atoms) and any(q == 0 < p for p, q in zip(c.over.p, c.over.q, strict=True))
+
+
+def _merged(pairs: Sequence[tuple[Pair | None, int, float | None]]) -> list[tuple[Pair, int]]:
+    """Gaussian parts as one Gaussian, equal pairs counted together."""
+    square, found = 0.0, dict[Pair, int]()
+    for pair, count, _ in pairs:
+        if pair is None:
+            continue
+        if isinstance(pair, GaussianPair):
+            square += pair.mu**2 * count
+        else:
+            found[pair] = found.get(pair, 0) + count
+    merged: list[tuple[Pair, int]] = list(found.items())
+    if square > 0:
+        merged.append((GaussianPair(math.sqrt(square)), 1))
+    return merged
+
+
+def lower_pair(pair: Pair | None, delta: float, count: int) -> Pair | None:
+    """The member of a family of real pairs that shows the most at ``delta`` in one use."""
+    if not isinstance(pair, _Family):
+        return pair
+
+    def shows(a: Atoms) -> float:
+        best = 0.0
+        for p, q in zip(a.p, a.q, strict=True):
+            if p > delta and q > 0:
+                best = max(best, math.log((p - delta) / q))
+            if q > delta and p > 0:
+                best = max(best, math.log((q - delta) / p))
+        return best
+
+    return max(pair.members, key=shows) if pair.members else None
+
+
+def rho_range(parts: Sequence[Component]) -> Range:
+    """Bounds on the zCDP parameter; lower bounds add up for the same neighbours only when all parts are Gaussian."""
+    if any(c.breach is not None for c in parts):
+        return Range(math.inf, math.inf, "an event is impossible under a neighbour")
+    mu = gaussian_only(parts)
+    if mu is not None:
+        return Range(mu * mu / 2, mu * mu / 2, "Gaussian: rho = mu^2/2")
+    unknown = not parts or any(c.unknown for c in parts)
+    high = math.inf if unknown else math.fsum(c.rho * c.count for c in parts)
+    low = max((c.rho_at_least * c.count for c in parts), default=0.0)
+    return Range(low, high, "sum of the parts' zCDP parameters")
+
+
+def delta_range(parts: Sequence[Component], epsilon: float) -> tuple[float, float] | None:
+    """Bounds on delta at ``epsilon`` >= 0, or None when the losses are not modelled."""
+    from dpspec.audit.numerics import Reversed, compose, over, under
+
+    breach = max((c.breach.delta for c in parts if c.breach is not None), default=0.0)
+    mu = gaussian_only(parts)
+    if mu is not None and mu > 0:
+        from dpspec.privacy.gaussian import delta_lower, delta_upper
+
+        return delta_lower(epsilon, mu), delta_upper(epsilon, mu)
+    uppers = [(c.over, c.count, c.mu) for c in parts]
+    lowers = [(lower_pair(c.under, 1e-6, c.count), c.count, c.mu) for c in parts]
+    high = math.inf
+    low = breach
+    for pairs, fn, wanted in ((uppers, over, True), (lowers, under, False)):
+        merged = _merged(pairs)
+        if not merged or (wanted and (any(p is None for p, _, _ in pairs) or breach > 0)):
+            continue
+        span = max(max(abs(x) for x in p.reach(1e-9)) for p, _ in merged)
+        step = span / 4000
+        value = 0.0
+        for turn in (False, True):
+            whole = compose([(fn(Reversed(p) if turn else p, step), n) for p, n in merged], 1e-6)
+            value = max(value, whole.delta(epsilon))
+        if wanted:
+            high = value
+        else:
+            low = max(low, value)
+    return low, min(high, 1.0)

@@ -1,0 +1,374 @@
+"""Exact audit of a local randomizer: the largest log-ratio over outputs and pairs of inputs, and delta at any epsilon.
+
+A finite channel is a matrix of conditional probabilities; structured channels (unary encoding, subset selection, ...) are reduced to
+the matrix of the outputs that can tell two inputs apart, so that a domain of any size costs nothing.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpspec.audit.components import vote_loss
+from dpspec.audit.deployment import ChannelSpec, numeric
+from dpspec.audit.numerics import Array, laplace_cdf
+from dpspec.spec.diagnostics import Diagnostic, SpecError
+
+
+@dataclass(frozen=True, slots=True)
+class ExactResult:
+    """``epsilon``: the exact pure epsilon (infinite when an output is possible for one input only).
+
+    ``pair`` and ``output`` attain it; ``delta_needed``: the least delta with which any finite epsilon holds (0 for a pure channel);
+    ``delta_at``: the hockey-stick divergence at an epsilon, largest over pairs. ``one_report``: of a single report, for channels whose
+    claim is about many. ``condition``: what the number rests on and the description leaves open.
+    """
+
+    epsilon: float
+    how: str
+    pair: tuple[str, str] | None = None
+    output: str | None = None
+    delta_needed: float = 0.0
+    delta_at: Callable[[float], float] = lambda _: 0.0
+    one_report: float | None = None
+    notes: tuple[str, ...] = ()
+
+    def epsilon_at(self, delta: float) -> float:
+        """The least epsilon that holds at ``delta``."""
+        if delta <= 0 or self.delta_needed > delta:
+            return self.epsilon if delta <= 0 else math.inf
+        from dpspec.audit.numerics import bisect_down
+
+        return min(bisect_down(self.delta_at, delta), self.epsilon)
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "epsilon": _finite(self.epsilon),
+            "how": self.how,
+            "pair": None if self.pair is None else list(self.pair),
+            "output": self.output,
+            "delta_needed": self.delta_needed,
+            "epsilon_one_report": self.one_report,
+        }
+
+
+def _finite(x: float) -> float | str:
+    return x if math.isfinite(x) else "inf"
+
+
+def _refuse(message: str, help: str = "") -> SpecError:
+    return SpecError([Diagnostic("DP675", "error", message, help)])
+
+
+def audit_exact(channel: ChannelSpec | Array | Sequence[Sequence[Any]]) -> ExactResult:
+    """The exact privacy of a channel: a :class:`ChannelSpec`, or a matrix with one row an input and one column an output.
+
+    Raises :class:`SpecError` (DP675) when rows are no probability distributions or parameters are missing or out of range.
+    """
+    if isinstance(channel, ChannelSpec):
+        model = _MODELS.get(channel.kind)
+        if model is None:
+            raise _refuse(f"no model for the channel {channel.fields.get('type', channel.kind)!r}")
+        return model(channel)
+    return matrix_privacy(channel)
+
+
+def matrix_privacy(
+    rows: Array | Sequence[Sequence[Any]],
+    inputs: Sequence[Any] | None = None,
+    outputs: Sequence[Any] | None = None,
+    neighbours: Sequence[tuple[int, int]] | None = None,
+    how: str = "largest log-ratio over outputs and ordered pairs of inputs",
+) -> ExactResult:
+    """Exact audit of a matrix. Entries may be numbers or rational text (``"1/3"``); each row must sum to 1 within 1e-6.
+
+    ``neighbours``: pairs of row indices; all pairs when absent.
+    """
+    p = _checked(rows)
+    names = [str(x) for x in (inputs if inputs is not None else range(p.shape[0]))]
+    outs = [str(x) for x in (outputs if outputs is not None else range(p.shape[1]))]
+    if len(names) != p.shape[0] or len(outs) != p.shape[1]:
+        raise _refuse(f"the matrix is {p.shape[0]} by {p.shape[1]}, but there are {len(names)} inputs and {len(outs)} outputs")
+    if p.shape[0] < 2:
+        raise _refuse("a channel with one input has no neighbours", "give one row for each input")
+    with np.errstate(divide="ignore"):
+        log = np.log(p)
+    if neighbours is None:
+        with np.errstate(invalid="ignore"):
+            gap = log.max(axis=0) - log.min(axis=0)
+        gap = np.where(p.max(axis=0) == 0, 0.0, gap)
+        y = int(np.argmax(gap))
+        a, b = int(np.argmax(p[:, y])), int(np.argmin(p[:, y]))
+        best = float(gap[y])
+    else:
+        best, a, b, y = -1.0, 0, 0, 0
+        for i, j in (*neighbours, *((j, i) for i, j in neighbours)):
+            if not (0 <= i < p.shape[0] and 0 <= j < p.shape[0]):
+                raise _refuse(f"neighbours ({i}, {j}) are not rows of the matrix")
+            with np.errstate(invalid="ignore"):
+                gap = np.where(p[i] > 0, log[i] - log[j], -np.inf)
+            if float(gap.max()) > best:
+                best, a, b, y = float(gap.max()), i, j, int(np.argmax(gap))
+
+    def delta_at(epsilon: float) -> float:
+        if math.isinf(epsilon):
+            factor = None
+        else:
+            factor = math.exp(min(epsilon, 709.0))
+        top = 0.0
+        if neighbours is None:
+            for i in range(p.shape[0]):
+                excess = np.where(p == 0, p[i], 0.0) if factor is None else np.maximum(p[i] - factor * p, 0.0)
+                top = max(top, float(excess.sum(axis=1).max()))
+        else:
+            for i, j in (*neighbours, *((j, i) for i, j in neighbours)):
+                excess = np.where(p[j] == 0, p[i], 0.0) if factor is None else np.maximum(p[i] - factor * p[j], 0.0)
+                top = max(top, float(excess.sum()))
+        return top
+
+    needed = delta_at(math.inf) if math.isinf(best) else 0.0
+    return ExactResult(best, how, (names[a], names[b]), outs[y], needed, delta_at)
+
+
+def _checked(rows: Any) -> Array:
+    try:
+        table = [[_entry(x) for x in row] for row in rows]
+    except (TypeError, ValueError, ZeroDivisionError):
+        raise _refuse("the channel's rows must be lists of probabilities") from None
+    if not table or not table[0]:
+        raise _refuse("the channel matrix is empty")
+    if len({len(row) for row in table}) != 1:
+        raise _refuse("the rows of the channel matrix differ in length", "an output that only some inputs can give still needs its column")
+    p = np.asarray(table, dtype=float)
+    if not np.all(np.isfinite(p)) or p.min() < 0 or p.max() > 1 + 1e-9:
+        raise _refuse("an entry of the channel matrix is no probability")
+    sums = p.sum(axis=1)
+    if np.max(np.abs(sums - 1)) > 1e-5:
+        i = int(np.argmax(np.abs(sums - 1)))
+        raise _refuse(f"row {i} sums to {sums[i]:.6g}, not to 1", "one row is the distribution of the output for one input; is the matrix transposed?")
+    return p
+
+
+def _entry(value: Any) -> float:
+    if isinstance(value, str):
+        return float(Fraction(value.strip()))
+    if isinstance(value, bool):
+        raise ValueError("no number")
+    return float(value)
+
+
+def load_channel(text: str, name: str = "") -> ChannelSpec:
+    """A channel from CSV (optionally with a header of outputs and a first column of inputs) or JSON (a matrix, or the YAML shape)."""
+    stripped = text.lstrip()
+    if stripped.startswith(("{", "[")):
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise SpecError([Diagnostic("DP670", "error", f"this is not JSON: {error}")], path=name) from None
+        if isinstance(data, list):
+            return ChannelSpec("matrix", {"rows": data})
+        body = data.get("channel", data)
+        if "rows" not in body:
+            raise _refuse("a channel in JSON needs rows")
+        return ChannelSpec("matrix", dict(body))
+    table = [row for row in csv.reader(io.StringIO(text)) if any(cell.strip() for cell in row)]
+    if not table:
+        raise _refuse("the file is empty")
+
+    def is_number(cell: str) -> bool:
+        return isinstance(numeric(cell), (int, float))
+
+    fields: dict[str, Any] = {}
+    header = not all(is_number(c) for c in table[0][1:]) or (not is_number(table[0][0]) and len(table) > 1 and not table[0][0].strip())
+    if header:
+        fields["outputs"] = [c.strip() for c in table[0]]
+        table = table[1:]
+    if table and not all(is_number(row[0]) for row in table):
+        fields["inputs"] = [row[0].strip() for row in table]
+        table = [row[1:] for row in table]
+        if "outputs" in fields:
+            fields["outputs"] = fields["outputs"][1:]
+    fields["rows"] = [[c.strip() for c in row] for row in table]
+    return ChannelSpec("matrix", fields)
+
+
+# ----------------------------------------------------------------------------------------------------------- structured channels
+
+
+def _need(c: ChannelSpec, *names: str, low: float = -math.inf, high: float = math.inf) -> float:
+    value = c.number(*names)
+    if value is None:
+        raise _refuse(f"channel {c.kind} needs {' or '.join(names)}")
+    if not low <= value <= high:
+        raise _refuse(f"{names[0]} = {value:g} is outside [{low:g}, {high:g}]")
+    return value
+
+
+def _matrix(c: ChannelSpec) -> ExactResult:
+    rows = c.fields.get("rows")
+    if not isinstance(rows, (list, tuple)):
+        raise _refuse("a channel matrix needs rows")
+    pairs = c.fields.get("neighbours")
+    chosen = None if pairs is None else [(int(a), int(b)) for a, b in pairs]
+    return matrix_privacy(rows, c.fields.get("inputs"), c.fields.get("outputs"), chosen)
+
+
+def _bits(c: ChannelSpec) -> tuple[float, float]:
+    return _need(c, "p_true_bit", "p", low=0, high=1), _need(c, "q_other_bit", "q", low=0, high=1)
+
+
+def _two_bits(p: float, q: float, times: int = 1) -> ExactResult:
+    """Inputs whose encodings differ in ``times`` bits each way: outputs of the bits that differ, of one such pair of bits."""
+    first = np.array([[p * q, p * (1 - q), (1 - p) * q, (1 - p) * (1 - q)], [q * p, q * (1 - p), (1 - q) * p, (1 - q) * (1 - p)]])
+    one = matrix_privacy(first, ("first", "second"), ("11", "10", "01", "00"), how="the bits in which two encodings differ, exactly")
+    if times == 1:
+        return one
+    rows = first
+    for _ in range(times - 1):
+        rows = np.stack([np.outer(rows[0], first[0]).ravel(), np.outer(rows[1], first[1]).ravel()])
+    return matrix_privacy(rows, ("first", "second"), how=f"{2 * times} differing bits, exactly")
+
+
+def _unary(c: ChannelSpec) -> ExactResult:
+    p, q = _bits(c)
+    return _two_bits(p, q, int(_need(c, "hot_bits", low=1, high=5) if c.number("hot_bits") is not None else 1))
+
+
+def _unary_subset(c: ChannelSpec) -> ExactResult:
+    p, q = _bits(c)
+    if _need(c, "sampled_bits", low=1) >= 2:
+        return _two_bits(p, q)
+    return matrix_privacy([[p, 1 - p], [q, 1 - q]], ("value", "another value"), ("1", "0"), how="one sampled bit: at most one bit differs")
+
+
+def _keep(c: ChannelSpec, k: float) -> float:
+    keep, epsilon = c.number("keep"), c.number("epsilon")
+    if keep is not None:
+        return _need(c, "keep", low=0, high=1)
+    if epsilon is None:
+        raise _refuse(f"channel {c.kind} needs keep or epsilon")
+    return 1 / (1 + (k - 1) * math.exp(-epsilon))
+
+
+def _response(c: ChannelSpec, word: str) -> ExactResult:
+    k = int(_need(c, word, low=2))
+    keep = _keep(c, k)
+    other = (1 - keep) / (k - 1)
+    rest = [max(1 - keep - other, 0.0)] if k > 2 else []
+    names = ("value", "another value", "any other")[: 2 + len(rest)]
+    return matrix_privacy([[keep, other, *rest], [other, keep, *rest]], ("value", "another value"), names, how=f"{k}-ary randomized response")
+
+
+def _subset_selection(c: ChannelSpec) -> ExactResult:
+    k, w = _need(c, "categories", low=2), _need(c, "size", low=1)
+    if w >= k:
+        raise _refuse(f"a subset of {w:g} of {k:g} values tells nothing or everything")
+    include, epsilon = c.number("include"), c.number("epsilon")
+    if include is None:
+        if epsilon is None:
+            raise _refuse("channel subset_selection needs include or epsilon")
+        include = w * math.exp(epsilon) / (w * math.exp(epsilon) + k - w)
+    # classes of outputs by membership of the two inputs; within a class all sets have equal probability
+    both = include * (w - 1) / (k - 1)
+    only_first, only_second = include - both, (1 - include) * w / (k - 1)
+    none = 1 - both - only_first - only_second
+    how = "a set's probability depends on membership of the value only"
+    rows = [[both, only_first, only_second, none], [both, only_second, only_first, none]]
+    return matrix_privacy(rows, ("first", "second"), ("both in", "first in", "second in", "none in"), how=how)
+
+
+def _hadamard(c: ChannelSpec) -> ExactResult:
+    keep = _keep(c, 2)
+    return matrix_privacy([[keep, 1 - keep], [1 - keep, keep]], ("+1", "-1"), ("+1", "-1"), how="one coefficient, sign flipped")
+
+
+def _rappor(c: ChannelSpec) -> ExactResult:
+    h, f = _need(c, "hashes", low=1), _need(c, "f", low=0, high=1)
+    p, q = _need(c, "p", low=0, high=1), _need(c, "q", low=0, high=1)
+    q_star, p_star = f / 2 * (p + q) + (1 - f) * q, f / 2 * (p + q) + (1 - f) * p
+    long_run = math.inf if f == 0 else 2 * h * math.log((1 - f / 2) / (f / 2))
+    top, low = q_star * (1 - p_star), p_star * (1 - q_star)
+    one = math.inf if min(top, low) == 0 else h * abs(math.log(top / low))
+    how = "all reports of one value: 2h ln((1 - f/2)/(f/2)); one report: h ln(q*(1-p*)/(p*(1-q*)))"
+    return ExactResult(long_run, how, ("a value", "one with disjoint bits"), None, 1.0 if f == 0 else 0.0, lambda _: 0.0, one)
+
+
+def _half_cube(c: ChannelSpec) -> ExactResult:
+    d = int(_need(c, "dimension", low=1, high=10_000))
+    keep = _keep(c, 2)
+    ties = str(c.fields.get("ties", "both"))
+    even = d % 2 == 0
+    if not even or ties in ("none", "split"):
+        eps = math.inf if keep in (0.0, 1.0) else abs(math.log(keep / (1 - keep)))
+        return ExactResult(eps, "no output is orthogonal to an input", ("v", "-v"), "y with y.v > 0", 1.0 if math.isinf(eps) else 0.0)
+    # every y.v >= 0 and every y.v <= 0 set has the same size, and both hold the y with y.v = 0, whose probability is keep + (1 - keep)
+    low = min(keep, 1 - keep)
+    eps = math.inf if low == 0 else math.log(1 / low)
+    how = "even dimension: outputs orthogonal to the input lie in both half-cubes"
+    return ExactResult(eps, how, ("v orthogonal to y", "v' with y.v' < 0"), "y with y.v = 0", 1.0 if low == 0 else 0.0)
+
+
+def _laplace_channel(c: ChannelSpec) -> ExactResult:
+    width = _need(c, "range", low=0)
+    scale = c.number("scale") if c.number("scale") is not None else width / _need(c, "epsilon", low=0)
+    assert scale is not None
+    eps = math.inf if scale == 0 else width / scale
+
+    def delta_at(e: float) -> float:
+        return max(0.0, -math.expm1((e - eps) / 2))
+
+    return ExactResult(eps, "range over scale", ("lower end", "upper end"), "any output beyond", 1.0 if scale == 0 else 0.0, delta_at)
+
+
+def _gaussian_channel(c: ChannelSpec) -> ExactResult:
+    width, sigma = _need(c, "range", low=0), _need(c, "sigma", low=0)
+    if sigma == 0:
+        return ExactResult(math.inf, "no noise", None, None, 1.0, lambda _: 1.0)
+    from dpspec.privacy.gaussian import delta_upper
+
+    mu = width / sigma
+    return ExactResult(math.inf, "Gaussian noise: no finite pure epsilon", None, None, 0.0, lambda e: delta_upper(e, mu))
+
+
+def _vote(c: ChannelSpec) -> ExactResult:
+    low, high = _need(c, "low"), _need(c, "high")
+    top = c.number("sensitivity")
+    scale, threshold = _need(c, "scale", low=0), _need(c, "threshold")
+    if scale == 0:
+        return ExactResult(math.inf, "no noise on the vote", None, None, 1.0, lambda _: 1.0)
+    top = high - low if top is None else top
+    eps, pair = vote_loss(low, high, top, scale, threshold)
+    found = matrix_privacy([list(pair.p), list(pair.q)], ("more votes", "fewer votes"), ("1", "0"), how="the bit alone is released")
+    starts = np.linspace(low, high - top, 257) if high > low + top else np.array([low])
+    up = 1 - laplace_cdf(threshold - starts, scale)
+    more = 1 - laplace_cdf(threshold - starts - top, scale)
+
+    def delta_at(e: float) -> float:
+        k = math.exp(min(e, 709.0))
+        return float(max(np.max(more - k * up), np.max((1 - up) - k * (1 - more)), 0.0))
+
+    return ExactResult(eps, found.how, found.pair, found.output, 0.0, delta_at)
+
+
+_MODELS: Mapping[str, Callable[[ChannelSpec], ExactResult]] = {
+    "matrix": _matrix,
+    "unary": _unary,
+    "unary_subset": _unary_subset,
+    "randomized_response": lambda c: _response(c, "categories"),
+    "local_hashing": lambda c: _response(c, "buckets"),
+    "subset_selection": _subset_selection,
+    "hadamard": _hadamard,
+    "rappor": _rappor,
+    "half_cube": _half_cube,
+    "laplace": _laplace_channel,
+    "gaussian": _gaussian_channel,
+    "vote": _vote,
+}
