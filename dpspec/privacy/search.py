@@ -24,7 +24,7 @@ from dpspec.privacy.samplers import CalibrationError, Neighbours, removal
 from dpspec.privacy.schedule import Leaf, Tree
 
 if TYPE_CHECKING:
-    from dpspec.privacy.pld import Composition, Use
+    from dpspec.privacy.pld import Use
 
 _COARSE, _FINE = 0.02, 5e-4
 _LOST = 1e-6  # share of delta that truncation may spend
@@ -113,44 +113,40 @@ def _reach(found: Mapping[str, Leaf], levels: Mapping[str, float], block: Block)
 # --------------------------------------------------------------------------------------------------------------- curves
 
 
-def pitch(parts: tuple[Use, ...], epsilon: float, tilt: float, error: float) -> float:
-    """The grid pitch at which discretisation multiplies delta by about 1 + ``error`` (see the module's text)."""
-    count = sum(use.count for use in parts)
-    step = math.sqrt(12 * error / (max(tilt, 0.1) * (max(tilt, 0.1) + 1) * count))
-    kinds = {(use.pair.kind, use.pair.parameter) for use in parts}
-    ((kind, parameter),) = kinds if len(kinds) == 1 else (("", 0.0),)
-    if kind in ("pure", "laplace") and parts[0].how == "all":
-        if kind == "pure":
-            return parameter  # both atoms on the grid: exactly the optimal composition of Kairouz, Oh, Viswanath
-        return parameter / max(1, math.ceil(parameter / min(step, parameter / 4)))
-    return step
+def pitch(direction: tuple[Use, ...], tilt: float, error: float) -> float:
+    """The grid pitch at which discretisation multiplies delta by about 1 + ``error`` at ``tilt`` (see the module's text)."""
+    step = math.sqrt(12 * error / (tilt * (tilt + 1) * sum(use.count for use in direction)))
+    kinds = {(use.pair.kind, use.pair.parameter, use.how) for use in direction}
+    ((kind, parameter, how),) = kinds if len(kinds) == 1 else (("", 0.0, ""),)
+    if kind == "pure" and how == "all":
+        return parameter  # both atoms on the grid: exactly the optimal composition of Kairouz, Oh, Viswanath
+    if kind == "laplace" and how == "all":
+        return parameter / max(10, math.ceil(parameter / step))
+    return min(step, 0.1 * _spread(direction))
 
 
 def delta_of(
-    parts: tuple[tuple[Use, ...], ...], epsilon: float, delta: float, error: float = _FINE, tilt: float = 0.0
+    parts: tuple[tuple[Use, ...], ...], epsilon: float, delta: float, error: float = _FINE, tilt: float = 0.0, start: float = 0.0
 ) -> tuple[float, float]:
-    """(delta spent at ``epsilon``, rounded up; the tilt). ``delta`` is the size to expect: it sets what truncation may lose."""
-    worst, last = 0.0, tilt
+    """(delta spent at ``epsilon``, rounded up; the tilt found). ``delta``: the size to expect, which sets what truncation may lose.
+    ``tilt``: the size to expect of the tilt, which sets the pitch; ``start``: where its search begins (0: unknown)."""
+    usual = max(1.0, math.log(1 / delta) / epsilon) if epsilon > 0 else 1.0
+    reference = min(max(tilt, 0.1 * usual), 4 * usual) if tilt > 0 else usual
+    worst, last = 0.0, start or reference
     for direction in parts:
-        composed, guess = _composed(direction, epsilon, delta, error, tilt)
-        value, used = composed.delta(epsilon, guess)
+        value, found = _spent(direction, epsilon, delta, pitch(direction, reference, error), min(start or reference, 4 * usual))
         if value >= worst:
-            worst, last = value, used
+            worst, last = value, found
     return worst, last
 
 
-def _composed(direction: tuple[Use, ...], epsilon: float, delta: float, error: float, tilt: float) -> tuple[Composition, float]:
+def _spent(direction: tuple[Use, ...], epsilon: float, delta: float, step: float, start: float) -> tuple[float, float]:
     from dpspec.privacy import pld
 
-    guess = tilt if tilt > 0 else max(1.0, math.log(1 / delta) / epsilon if epsilon > 0 else 1.0)
-    step = pitch(direction, epsilon, guess, error)
-    spread = _spread(direction)
-    if not (len(direction) == 1 and direction[0].pair.kind == "pure" and direction[0].how == "all"):
-        step = min(step, 0.1 * spread)
-    for _ in range(30):
+    for _ in range(40):
         try:
-            return pld.compose(direction, step, _LOST * delta), guess
-        except MemoryError:
+            return pld.compose(direction, step, _LOST * delta).delta(epsilon, start)
+        except MemoryError:  # a coarser grid is as safe, and needs more noise
             step *= 2
     raise CalibrationError("DP308", "no grid of a bearable size holds the losses of this schedule", "raise epsilon or use more noise")
 
@@ -177,19 +173,31 @@ def epsilon_spent(tree: Tree, levels: Mapping[str, float], delta: Fraction, neig
         return gaussian.epsilon_of(gaussian.sqrt_up(accounting.gdp_sum(found, levels)), delta)
     if "gaussian" not in families:
         best = min(best, float_up(accounting.pure_sum(tree, found, levels)))
-    parts, target = uses(tree, found, levels, neighbours), math.log(delta)
-    tilt = 0.0
-
-    def excess(log_epsilon: float, error: float) -> float:
-        nonlocal tilt
-        value, tilt = delta_of(parts, math.exp(log_epsilon), float(delta), error, tilt)
-        return math.log(value) - target if value > 0 else -800.0
-
-    root = _root(lambda x, error: excess(-x, error), -math.log(best) if best > 0 else 0.0)
+    parts = uses(tree, found, levels, neighbours)
+    excess = _excess(lambda x: (parts, math.exp(-x)), float(delta))
+    root = _root(excess, -math.log(best) if best > 0 else 0.0)
     return best if root is None else min(best, math.exp(-root) * (1 + 1e-12))
 
 
 # --------------------------------------------------------------------------------------------------------------- search
+
+
+def _excess(at: Callable[[float], tuple[tuple[tuple[Use, ...], ...], float]], delta: float) -> Callable[[float, float], float]:
+    """log of delta spent over ``delta``, as a function of x and the grid's error; ``at(x)`` gives the uses and epsilon.
+
+    The pitch stays the same within a stage (it follows the tilt at the end of the coarse one), so that the function is smooth.
+    """
+    target = math.log(delta)
+    tilts = {_COARSE: 0.0}
+    last = 0.0
+
+    def excess(x: float, error: float) -> float:
+        nonlocal last
+        parts, epsilon = at(x)
+        value, last = delta_of(parts, epsilon, delta, error, tilts.setdefault(error, last), last)
+        return math.log(value) - target if value > 0 else -800.0
+
+    return excess
 
 
 def _root(excess: Callable[[float, float], float], start: float) -> float | None:
@@ -238,15 +246,10 @@ def search(
     def levels_at(rho: Fraction) -> dict[str, float]:
         return {name: accounting.level_for_rho(leaf, rho * share[name] / leaf.count) for name, leaf in found.items()}
 
-    tilt = 0.0
-    target = math.log(delta)
+    def at(log_rho: float) -> tuple[tuple[tuple[Use, ...], ...], float]:
+        return uses(tree, found, levels_at(Fraction(math.exp(log_rho))), neighbours), float(epsilon)
 
-    def excess(log_rho: float, error: float) -> float:
-        nonlocal tilt
-        parts = uses(tree, found, levels_at(Fraction(math.exp(log_rho))), neighbours)
-        value, tilt = delta_of(parts, float(epsilon), float(delta), error, tilt)
-        return math.log(value) - target if value > 0 else -800.0
-
+    excess = _excess(at, float(delta))
     root = _root(excess, _start(found, epsilon, delta, by_zcdp))
     rho, accountant = by_zcdp, "zCDP sum"
     if root is not None and Fraction(math.exp(root)) > by_zcdp:
