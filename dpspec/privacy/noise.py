@@ -9,8 +9,9 @@
 The grid. ``add_gaussian`` and ``add_laplace`` of the secure source work on multiples of a power of two g, chosen from public numbers
 only: the sensitivity, the scale and how many numbers ``dim`` one release holds. Each coordinate of the private value is rounded to a
 multiple of g, which moves a value by at most g/2 and so the difference of two neighbours by at most g*sqrt(dim) (l2) or g*dim (l1).
-With that excess at most 2^-26 of the sensitivity, the noise is scaled up by 1 + 2^-24; the rest of the slack covers the rounding of
-norms and quotients in a clip. The sum is an integer until the last step, and its conversion to a float is post-processing.
+With that excess at most 2^-26 of the sensitivity, the noise is scaled up by 1 + 2^-24 and to a whole number of steps; the rest of the
+slack covers the rounding of norms and quotients in a clip. The sum is an integer until the last step, and its conversion to a float is
+post-processing.
 
 * Laplace: the integer noise has P(z) proportional to exp(-|z|*g/b), so the likelihood ratio of two neighbours is at most
   exp(l1 distance/b): exactly the claim, no tail term.
@@ -23,14 +24,15 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from dpspec.privacy import exact
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -269,12 +271,12 @@ class SecureNoise:
     secure = True
 
     def add_gaussian(self, values: Array, scale: float, *, sensitivity: float, dim: int) -> Array:
-        return self._add(values, scale, sensitivity, math.sqrt(dim), self.discrete_gaussian)
+        return self._add(values, scale, sensitivity, math.sqrt(dim), "gaussian")
 
     def add_laplace(self, values: Array, scale: float, *, sensitivity: float, dim: int) -> Array:
-        return self._add(values, scale, sensitivity, float(dim), self.discrete_laplace)
+        return self._add(values, scale, sensitivity, float(dim), "laplace")
 
-    def _add(self, values: Array, scale: float, sensitivity: float, spread: float, sampler: Any) -> Array:
+    def _add(self, values: Array, scale: float, sensitivity: float, spread: float, kind: Literal["gaussian", "laplace"]) -> Array:
         _check_scale(scale)
         _check_scale(sensitivity)
         value = np.asarray(values, dtype=float)
@@ -282,9 +284,9 @@ class SecureNoise:
             raise ValueError("a private value is not finite; nothing is released")
         exponent = grid_exponent(scale, sensitivity, spread)
         steps = math.ldexp(scale * _INFLATE, -exponent)
-        if not (math.isfinite(steps) and steps < 2.0**57):
+        if not (math.isfinite(steps) and steps < 2.0**53):
             raise ValueError("the noise is too large for its grid: scale/sensitivity or the dimension is out of range")
-        noise: Integers = sampler(steps, value.shape)
+        noise = _grid_noise(kind, math.ceil(steps), value.shape)
         with np.errstate(over="ignore"):
             scaled = np.rint(np.ldexp(value, -exponent))
         if value.size == 0 or float(np.max(np.abs(scaled))) < _LIMIT:
@@ -293,8 +295,8 @@ class SecureNoise:
             return out
         if not np.isfinite(scaled).all():
             raise ValueError("a private value is too large for the noise grid; clip it to its declared domain first")
-        exact = [int(a) + int(b) for a, b in zip(scaled.ravel().tolist(), noise.ravel().tolist(), strict=True)]
-        return np.array([math.ldexp(float(a), exponent) for a in exact]).reshape(value.shape)
+        sums = [int(a) + int(b) for a, b in zip(scaled.ravel().tolist(), noise.ravel().tolist(), strict=True)]
+        return np.array([math.ldexp(float(a), exponent) for a in sums]).reshape(value.shape)
 
     def gaussian(self, scale: float, size: Size) -> Array:
         return self.add_gaussian(np.zeros(size), scale, sensitivity=scale, dim=1)
@@ -329,7 +331,7 @@ class SecureNoise:
         return np.array(heads, dtype=np.int64).reshape(size)
 
     def uniform(self, size: Size) -> Array:
-        out: Array = (_words(_count(size)) >> np.uint64(11)).astype(float) * 2.0**-53
+        out: Array = (exact.words(_count(size)) >> np.uint64(11)).astype(float) * 2.0**-53
         return out.reshape(size)
 
     def _open_uniform(self, size: Size) -> Array:
@@ -337,7 +339,7 @@ class SecureNoise:
         return self.uniform(size) + 2.0**-54
 
     def bernoulli(self, p: float | Fraction | Array, size: Size) -> Bools:
-        words = _words(_count(size)).reshape(size)
+        words = exact.words(_count(size)).reshape(size)
         if isinstance(p, np.ndarray):
             if not ((p >= 0) & (p <= 1)).all():
                 raise ValueError("a probability lies outside [0, 1]")
@@ -351,38 +353,19 @@ class SecureNoise:
         return _below(words, math.floor(chance * 2**64) if chance > Fraction(1, 2) else math.ceil(chance * 2**64))
 
     def bernoulli_exp(self, t: Array) -> Bools:
-        """Exact: a 53-bit uniform number decides unless it falls within the rounding of exp; then more bits and ball arithmetic do."""
+        """Exact: see :func:`dpspec.privacy.exact.bernoulli_exp`."""
         t = np.asarray(t, dtype=float)
-        if not (t >= 0).all():
-            raise ValueError("the exponent must be at least 0")
-        low = (_words(t.size).reshape(t.shape) >> np.uint64(11)).astype(float) * 2.0**-53
-        p = np.exp(-t)
-        margin = p * 2.0**-48 + 2.0**-1074
-        out: Bools = low < p
-        doubt = (low <= p + margin) & (low + 2.0**-53 >= p - margin) & (t > 0)
-        out |= t == 0
-        for index in np.flatnonzero(doubt):
-            out.flat[index] = _decide_exp(float(t.flat[index]), int(math.ldexp(float(low.flat[index]), 53)))
-        return out
+        return exact.bernoulli_exp(t.ravel()).reshape(t.shape)
 
     def keep(self, epsilon: float, size: Size) -> Bools:
-        return _below(_words(_count(size)).reshape(size), keep_threshold(epsilon))
+        return _below(exact.words(_count(size)).reshape(size), keep_threshold(epsilon))
 
     def sign(self, size: Size) -> Array:
-        n = _count(size)
-        bits = np.unpackbits(np.frombuffer(os.urandom((n + 7) // 8), dtype=np.uint8))[:n]
-        return (bits.astype(float) * 2.0 - 1.0).reshape(size)
+        return exact.signs(_count(size)).astype(float).reshape(size) * 2.0 - 1.0
 
     def integers(self, high: int, size: Size) -> Integers:
         """By rejection, so exactly uniform."""
-        if not 1 <= high <= 2**62:
-            raise ValueError("the number of choices must be between 1 and 2^62")
-        n = _count(size)
-        limit = np.uint64((2**64 // high) * high - 1)
-        words = _words(n)
-        while (bad := words > limit).any():
-            words[bad] = _words(int(bad.sum()))
-        return (words % np.uint64(high)).astype(np.int64).reshape(size)
+        return exact.uniform_below(high, _count(size)).reshape(size)
 
     def permutation(self, n: int) -> Integers:
         """Fisher and Yates with exactly uniform choices."""
@@ -434,35 +417,11 @@ def add_rounded(values: Array, draw: Array, step: float, noise: NoiseSource) -> 
     return out
 
 
-def _words(n: int) -> npt.NDArray[np.uint64]:
-    return np.frombuffer(bytearray(os.urandom(8 * n)), dtype=np.uint64)
-
-
 def _below(words: npt.NDArray[np.uint64], threshold: int) -> Bools:
     if threshold >= 2**64:
         return np.ones(words.shape, dtype=bool)
     out: Bools = words < np.uint64(threshold)
     return out
-
-
-def _decide_exp(t: float, bits: int) -> bool:
-    """Whether U < exp(-t) for the uniform U whose first 53 binary digits are ``bits``; draws further digits until it is certain."""
-    from flint import arb, ctx
-
-    precision, known = 53, bits
-    while True:
-        known, precision = (known << 64) | secrets.randbits(64), precision + 64
-        before = ctx.prec
-        ctx.prec = precision + 64 + int(1.5 * t)
-        try:
-            p, low = arb.exp(-arb(t)), arb(known) / arb(2) ** precision
-            high = arb(known + 1) / arb(2) ** precision
-            if high < p:
-                return True
-            if low > p:
-                return False
-        finally:
-            ctx.prec = before
 
 
 _measurements: dict[tuple[str, float], Any] = {}
@@ -493,6 +452,17 @@ def _opendp(kind: str, scale: float, size: Size) -> Integers:
     measurement = _measurements[key]
     parts = [np.array(measurement([0] * m), dtype=np.int64) for m in _blocks(n, 100_000)]
     return np.concatenate(parts).reshape(size)
+
+
+_OPENDP_AT_MOST = 4096
+_BULK: dict[str, Callable[[int, int], Integers]] = {"gaussian": exact.discrete_gaussian, "laplace": exact.discrete_laplace}
+
+
+def _grid_noise(kind: Literal["gaussian", "laplace"], steps: int, shape: tuple[int, ...]) -> Integers:
+    """Up to 4096 numbers, any release of a curator, come from OpenDP; larger arrays, the many clients of a local model run in one process,
+    from the vectorised form of the same algorithms."""
+    n = math.prod(shape)
+    return _opendp(kind, float(steps), shape) if n <= _OPENDP_AT_MOST else _BULK[kind](steps, n).reshape(shape)
 
 
 def _blocks(n: int, most: int) -> Sequence[int]:

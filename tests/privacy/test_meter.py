@@ -400,3 +400,21 @@ def test_rebatching_before_the_draws_is_refused():
     with pytest.raises(PrivacyError) as failure:
         release.batch("a")
     assert failure.value.code == "DP321"
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 1}, {"epsilon": 1, "delta": "1e-6"}, {"rho": "0.1"}])
+def test_calibrated_plans_run(budget):
+    """The calibrator's result is a plan: the scales of the events are the calibrated ones."""
+    from dpspec.privacy.calibrate import Budget, calibrate
+    from dpspec.privacy.mechanisms.exponential import Exponential
+
+    tree = Sequence(
+        (Repeat(Draw("pick", Exponential(0.1, 5)), 3), Draw("sum", Laplace(0.1, 2)), Draw("local", Hemisphere(3, 1.0), per="user"))
+    )
+    calibrated = calibrate(tree, Budget(**budget))
+    release = Release(calibrated, SecureNoise(), mode="release")
+    for _ in range(3):
+        release.exponential("pick", np.arange(5.0), sensitivity=0.1)
+    release.laplace("sum", np.zeros(2), sensitivity=0.1)
+    release.mean("local", np.zeros((4, 3)))
+    assert {e["name"]: e["scale"] for e in release.close()} == {name: calibrated.scale(name) for name in calibrated.levels}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpspec.privacy import exact as exact_module
 from dpspec.privacy import noise as noise_module
 from dpspec.privacy.noise import PublicRandomness, SecureNoise, StudyNoise, grid_exponent, keep_threshold
 
@@ -119,7 +120,7 @@ def test_bernoulli_rounds_toward_one_half(monkeypatch):
         (2**64 - 1, Fraction(1), True),
         (0, Fraction(0), False),
     ):
-        monkeypatch.setattr(noise_module, "_words", lambda n, word=word: np.full(n, word, dtype=np.uint64))
+        monkeypatch.setattr(exact_module, "words", lambda n, word=word: np.full(n, word, dtype=np.uint64))
         assert source.bernoulli(p, 1)[0] == expected
 
 
@@ -134,16 +135,70 @@ def test_bernoulli_exp_decides_close_calls_exactly(monkeypatch):
     finally:
         ctx.prec = before
     lead, rest = exact >> 64, exact & (2**64 - 1)
-    monkeypatch.setattr(noise_module, "_words", lambda n: np.full(n, lead << 11, dtype=np.uint64))
+    monkeypatch.setattr(exact_module, "words", lambda n: np.full(n, lead << 11, dtype=np.uint64))
     for digits, expected in ((rest - 1, True), (rest + 1, False)):
-        monkeypatch.setattr(noise_module.secrets, "randbits", lambda k, digits=digits: digits)
+        monkeypatch.setattr(exact_module.secrets, "randbits", lambda k, digits=digits: digits)
         assert SecureNoise().bernoulli_exp(np.array([t]))[0] == expected
     # exp(-60) = 8.8e-27 < 2^-53: only a zero word followed by small digits says yes
-    monkeypatch.setattr(noise_module, "_words", lambda n: np.zeros(n, dtype=np.uint64))
+    monkeypatch.setattr(exact_module, "words", lambda n: np.zeros(n, dtype=np.uint64))
     limit = math.exp(-60) * 2**117
     for digits, expected in ((int(limit * 0.999), True), (int(limit * 1.001), False)):
-        monkeypatch.setattr(noise_module.secrets, "randbits", lambda k, digits=digits: digits)
+        monkeypatch.setattr(exact_module.secrets, "randbits", lambda k, digits=digits: digits)
         assert SecureNoise().bernoulli_exp(np.array([60.0]))[0] == expected
+
+
+@pytest.mark.parametrize("scale", [1, 3, 2**40])
+def test_vectorised_exact_samplers(scale):
+    """Chi-square on bins of the exact law, small and huge scales; and OpenDP's own sampler as a second opinion."""
+    n = 20_000
+    for ours, theirs, weight in (
+        (exact_module.discrete_gaussian(scale, n), noise_module._opendp("gaussian", float(scale), 3000), lambda z: -(z**2) / 2),
+        (exact_module.discrete_laplace(scale, n), noise_module._opendp("laplace", float(scale), 3000), lambda z: -np.abs(z)),
+    ):
+        assert ours.shape == (n,)
+        if scale < 10:
+            z = np.arange(-8 * scale, 8 * scale + 1)
+            p = np.exp(weight(z / scale))
+            p /= np.exp(weight(np.arange(-60 * scale, 60 * scale + 1) / scale)).sum()
+            observed = np.array([np.sum(ours == value) for value in z])
+            big = n * p > 8
+            statistic = np.sum((observed[big] - n * p[big]) ** 2 / (n * p[big]))
+            rest = n * (1 - p[big].sum())
+            statistic += (n - observed[big].sum() - rest) ** 2 / rest
+            assert stats.chi2.sf(statistic, big.sum()) > 1e-4
+        assert stats.ks_2samp(ours, theirs).pvalue > 1e-4
+
+
+def test_vectorised_laplace_at_a_large_scale():
+    scale = 2**45
+    assert stats.kstest(exact_module.discrete_laplace(scale, 20_000) / scale, stats.laplace.cdf).pvalue > 1e-4
+    assert stats.kstest(exact_module.discrete_gaussian(scale, 20_000) / scale, stats.norm.cdf).pvalue > 1e-4
+
+
+def test_bulk_noise_takes_the_same_grid():
+    values = np.full(5000, 0.1)
+    out = SecureNoise().add_gaussian(values, 2.0, sensitivity=1.0, dim=10)
+    e = grid_exponent(2.0, 1.0, math.sqrt(10))
+    assert np.array_equal(np.rint(out / 2.0**e) * 2.0**e, out)
+    assert stats.kstest(out, stats.norm(0.1, 2.0).cdf).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("t", [Fraction(1, 3), Fraction(7, 2)])
+def test_exact_exponents_decide_where_their_floats_cannot(monkeypatch, t):
+    """The uniform number agrees with exp(-t) in 117 digits; the float of t, off by 2^-51 of itself, would decide it the other way."""
+    from flint import arb, ctx
+
+    before, ctx.prec = ctx.prec, 400
+    try:
+        digits = int((arb.exp(-arb(t.numerator) / arb(t.denominator)) * arb(2) ** 117).floor().unique_fmpz())
+    finally:
+        ctx.prec = before
+    lead, rest = digits >> 64, digits & (2**64 - 1)
+    monkeypatch.setattr(exact_module, "words", lambda n: np.full(n, lead << 11, dtype=np.uint64))
+    for nudge, expected in ((-1, True), (1, False)):
+        monkeypatch.setattr(exact_module.secrets, "randbits", lambda k, nudge=nudge: rest + nudge)
+        for wrong in (1 + 2.0**-51, 1 - 2.0**-51):
+            assert exact_module.bernoulli_exp(np.array([float(t) * wrong]), lambda i: t)[0] == expected
 
 
 def test_secure_values_lie_on_the_public_grid():
