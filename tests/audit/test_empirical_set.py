@@ -227,7 +227,7 @@ def run(case: Case, n: int, seed: int):
     return audit_pair(case.f(case.a, n, rng), case.f(case.b, n, rng), claim=EPS, delta=case.delta)
 
 
-HARD = {"laplace 10% short"}  # 0.8 at 1e4 runs: tested at 1e5
+HARD = {"laplace 10% short", "sparse vector, algorithm 3"}  # not in every seed at 1e4 runs: tested at 1e5
 
 
 @pytest.mark.parametrize("case", [c for c in BROKEN if c.name not in HARD], ids=lambda c: c.name)

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpspec.audit.empirical.diagnose import command_failed, not_neighbours, unusable
 from dpspec.audit.empirical.domains import Domain
-from dpspec.audit.empirical.pair import TRAIN_MOST, TRAIN_SHARE, aim_of, audit_samples_pair
+from dpspec.audit.empirical.pair import RESERVE, TRAIN_MOST, TRAIN_SHARE, aim_of, audit_samples_pair
 from dpspec.audit.empirical.result import Claim, EmpiricalResult, check_confidence
 from dpspec.audit.empirical.samples import as_matrix, read_samples, write_samples
 from dpspec.audit.empirical.search import Sampler, search_pairs
@@ -54,13 +54,13 @@ def audit_callable(
         raise not_neighbours("no pair of inputs was given")
     sampler = _sampler(mechanism)
     rng = np.random.default_rng(seed)
-    alpha = (1 - confidence) / final_pairs
+    alpha = (1 - confidence) / RESERVE / final_pairs
     aim = aim_of(statement, alpha, samples - min(int(TRAIN_SHARE * samples), TRAIN_MOST))
     pairs = search_pairs(sampler, inputs, aim, budget=samples if search is None else search, keep=final_pairs, rng=rng)
     results = []
     for a, b in pairs:
-        found = _test(sampler, (a, b), statement, confidence, (1 - confidence) / len(pairs), samples, statistics, rng)
-        results.append(replace(found, pairs_tested=len(pairs), pair=(a, b)))
+        found = _test(sampler, (a, b), statement, confidence, (1 - confidence) / RESERVE / len(pairs), samples, statistics, rng)
+        results.append(replace(found, pairs_tested=len(pairs), pair=(a, b), error=found.error * len(pairs)))
     return _worst(results)
 
 
@@ -122,7 +122,9 @@ def audit_samples(
     """Audit of two files of samples, ``.csv`` or ``.npy``, one output a row. That the inputs were neighbours and the runs independent is
     the word of who made the files. Raises SpecError (DP653, DP659)."""
     a, b = read_samples(file_a), read_samples(file_b)
-    return audit_samples_pair(a, b, Claim(claim, delta, mu), confidence=confidence, alpha=1 - confidence, statistics=statistics, seed=seed)
+    return audit_samples_pair(
+        a, b, Claim(claim, delta, mu), confidence=confidence, alpha=(1 - confidence) / RESERVE, statistics=statistics, seed=seed
+    )
 
 
 def audit_command(

@@ -125,6 +125,7 @@ def audit_one_run(
         tested=r,
         hits=right,
         misses=r - right,
+        error=1 - confidence,
         diagnostics=tuple(found),
     )
 

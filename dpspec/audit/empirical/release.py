@@ -31,8 +31,9 @@ def audit_plan_release(
     statement allows far more than the Gaussian curve it came from.
 
     A quarter of the runs learn the direction (pooled covariance^-1 times the difference of means, with a ridge) and other scores, and
-    choose one threshold; the others are counted. A mean shift of mu standard deviations is found when it is clear against the claim at
-    about trials/2 coin flips: four times the claimed mu at 2,000 trials. A violation that shows on other data sets only stays unseen."""
+    choose one threshold; the others are counted. Four times the claimed mu is found at 2,000 trials. The whole error 1 - confidence is
+    spent (no reserve, unlike :func:`~dpspec.audit.empirical.pair.audit_pair`): a release calibrated to its claim exactly alarms in up to
+    that share of seeds. A violation that shows on other data sets only stays unseen."""
     check_confidence(confidence)
     claim = Claim(claim_epsilon, claim_delta, claim_mu)
     seeds = np.random.SeedSequence(seed).generate_state(2 * trials, dtype=np.uint32)

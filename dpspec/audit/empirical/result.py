@@ -47,8 +47,9 @@ class EmpiricalResult:
 
     epsilon_lower: the (epsilon, claim.delta) guarantee needs at least this epsilon. delta_lower: at the claimed epsilon (None without
     one) at least this delta. mu_lower: mu-GDP needs at least this mu, None unless mu is claimed. samples: runs on each input, of which
-    ``tested`` counted; ``hits`` and ``misses``: held-out runs in the event on the input where it is likelier, and on the other.
-    pairs_tested: the error was split over that many pairs. pair: the two inputs, when the auditor knows them."""
+    ``tested`` counted; ``hits`` and ``misses``: held-out runs in the event on the input where it is likelier, and on the other. error:
+    the chance of a bound too large, at most, under the assumptions; no more than 1 - confidence. pairs_tested: the error was split over
+    that many pairs. pair: the two inputs, when the auditor knows them."""
 
     epsilon_lower: float
     confidence: float
@@ -63,6 +64,7 @@ class EmpiricalResult:
     misses: int = 0
     delta_lower: float | None = None
     mu_lower: float | None = None
+    error: float = 1.0
     pairs_tested: int = 1
     pair: tuple[Any, Any] | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -83,6 +85,7 @@ class EmpiricalResult:
             "misses": self.misses,
             "delta_lower": self.delta_lower,
             "mu_lower": self.mu_lower,
+            "error": self.error,
             "pairs_tested": self.pairs_tested,
         }
         if self.pair is not None:

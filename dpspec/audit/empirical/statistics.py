@@ -51,6 +51,7 @@ def candidates(families: Iterable[str], a: Floats, b: Floats) -> list[Statistic]
     if "atoms" in chosen:
         out.append(Statistic("exact outputs", _fit_atoms, learned=True))
         if width > 1:
+            out.append(Statistic("pattern of exact values and the sum of the others", _fit_pattern, learned=True))
             out += [Statistic(f"exact values of coordinate {j}", _on_column(j, _fit_atoms), learned=True) for j in columns[:6]]
     if "histogram" in chosen:
         out += [Statistic(f"histogram of coordinate {j}", _on_column(j, _fit_histogram), learned=True) for j in columns[:6]]
@@ -189,6 +190,34 @@ def _log_ratio(ca: Floats, cb: Floats, na: int, nb: int) -> Floats:
 def _fit_atoms(a: Floats, b: Floats) -> Score | None:
     table = _ratio_table(_keys(a), _keys(b), least=6)
     return None if table is None else lambda x: table(_keys(x))
+
+
+def _fit_pattern(a: Floats, b: Floats) -> Score | None:
+    """For outputs that mix a few exact values with real ones (0 below, a noisy answer above): which entries are exact and to what value, and in
+    which of ten cells the sum of the others lies. None unless both kinds occur."""
+    both = np.concatenate([a, b])
+    values, times = np.unique(both, return_counts=True)
+    atoms = values[times >= max(10, 0.002 * both.size)]
+    if not 0 < len(atoms) <= 16:
+        return None
+
+    def split(x: Floats) -> tuple[npt.NDArray[np.uint64], Floats]:
+        at = np.clip(np.searchsorted(atoms, x), 0, len(atoms) - 1)
+        exact = atoms[at] == x
+        return _keys(np.where(exact, at + 1.0, 0.0)), np.where(exact, 0.0, x).sum(axis=1)
+
+    _, rest = split(both)
+    if not np.any(rest):
+        return None
+    edges = np.unique(np.quantile(rest[rest != 0], np.arange(1, 10) / 10))
+
+    def key(x: Floats) -> npt.NDArray[np.uint64]:
+        pattern, remainder = split(x)
+        cell = np.searchsorted(edges, remainder, side="right").astype(np.uint64)
+        return pattern ^ (cell * np.uint64(0xBF58476D1CE4E5B9))
+
+    table = _ratio_table(key(a), key(b), least=6)
+    return None if table is None else lambda x: table(key(x))
 
 
 def _fit_histogram(a: Floats, b: Floats) -> Score | None:
