@@ -34,8 +34,7 @@ def one_input(data: bytes) -> None:
     start = time.process_time()
     try:
         parsed = parse_text(text, path)
-    except SpecError as error:
-        assert error.diagnostics
+    except SpecError:
         assert time.process_time() - start < LIMIT, "too slow"
         return
     assert time.process_time() - start < LIMIT, "too slow"

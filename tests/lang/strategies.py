@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from fractions import Fraction
 from typing import Any
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from dpspec.spec.expr import Bin, Call, Expr, Inner, Name, Neg, Norm, Num
@@ -41,6 +43,14 @@ from dpspec.spec.model import (
     Study,
     Vary,
 )
+
+
+def examples(count: int) -> settings:
+    """Settings of a property test. The environment variable DPSPEC_EXAMPLES multiplies the number of examples."""
+    return settings(
+        max_examples=count * int(os.environ.get("DPSPEC_EXAMPLES", "1")), deadline=None, suppress_health_check=list(HealthCheck)
+    )
+
 
 CONSTANTS = ("k", "sigma", "lam", "tau", "C", "g_2", "R", "ball", "by", "over")
 KEYWORDS_AS_NAMES = ("private", "from", "in", "with", "unit", "mean", "theta", "vary", "share")

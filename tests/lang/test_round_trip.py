@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from strategies import ANY_EXPRESSION, analyses
+from strategies import ANY_EXPRESSION, analyses, examples
 
 from dpspec.lang.format import format_text
 from dpspec.lang.printer import convert, expr_text, to_dps, to_yaml
@@ -15,17 +15,15 @@ from dpspec.lang.source import parse_expr, parse_text
 from dpspec.spec.expr import Expr
 from dpspec.spec.model import Analysis
 
-SLOW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-
 
 @given(ANY_EXPRESSION)
-@settings(max_examples=400, deadline=None)
+@examples(200)
 def test_expression_round_trip(e: Expr) -> None:
     assert parse_expr(expr_text(e)) == e
 
 
 @given(analyses())
-@SLOW
+@examples(40)
 def test_both_surfaces_round_trip(a: Analysis) -> None:
     dps, yaml = to_dps(a), to_yaml(a)
     from_dps, from_yaml = parse_text(dps, "a.dps"), parse_text(yaml, "a.dpspec.yaml")
@@ -36,14 +34,14 @@ def test_both_surfaces_round_trip(a: Analysis) -> None:
 
 
 @given(analyses())
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(15)
 def test_printed_text_is_a_fixed_point_of_fmt(a: Analysis) -> None:
     for text, path in ((to_dps(a), "a.dps"), (to_yaml(a), "a.dpspec.yaml")):
         assert format_text(text, path) == text
 
 
 @given(analyses(), st.data())
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(25)
 @pytest.mark.parametrize("surface", ["dps", "yaml"])
 def test_fmt_keeps_comments(surface: str, a: Analysis, data: st.DataObject) -> None:
     """Comments scattered over the lines survive formatting, in order and once each, and the second pass changes nothing."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from forms import specs
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from jsonschema import Draft7Validator
 from ruamel.yaml import YAML
-from strategies import analyses
+from strategies import analyses, examples
 
 from dpspec.lang.printer import to_yaml
 from dpspec.lang.source import parse_text
@@ -139,7 +139,7 @@ def test_every_form(name: str) -> None:
 
 
 @given(analyses())
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(15)
 def test_whatever_is_printed_validates(a: Analysis) -> None:
     assert problems(to_yaml(a)) == []
 
