@@ -45,6 +45,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
+from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.sets import Vector, constraint_set
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Repeat, Tree
@@ -73,25 +74,27 @@ CARD = Card(
         "reach": Tunable(
             "min(w_radius, L/B) else L/B", "distance to cover: the radius of the set, at most the natural scale L/B of a weight"
         ),
-        "strength": Tunable(
-            "mu else sqrt(2*rho) else 1.3*sqrt(2)*(sqrt(log(1/delta) + epsilon) - sqrt(log(1/delta)))",
-            "about the Gaussian-DP mu that the budget buys (zCDP gives 1.2 to 1.5 times less); the noise itself is exact",
-        ),
+        "strength": Tunable(STRENGTH, STRENGTH_SOURCE),
+        "smoothness": Tunable("B + lam", "smoothness of F: that of the loss and the ridge weight"),
         "tau": Tunable(
             "1/(2*L*sqrt(d)/(reach*n*strength) + lam/4)",
             "total step length: least D^2/(2 tau) + 2 d tau (L/(n mu))^2, at most 4/lam",
         ),
         "T": Tunable(
-            "ceil(max(10, 6*sqrt(B*tau), min(2*B*tau, 3*10^8/(n*d))))",
-            "plain steps of length at most 1/(2B) while they are cheap, else accelerated ones",
+            "ceil(max(10, 6*sqrt(smoothness*tau), min(2*smoothness*tau, 3*10^8/(n*d))))",
+            "plain steps of at most half 1/smoothness while they are cheap, else accelerated ones",
             integer=True,
             minimum=1,
             maximum=1e6,
         ),
-        "eta": Tunable("min(1/B, tau/T)", "step of the momentum method", minimum=0.0),
-        "momentum": Tunable("max(0, 1 - T/(B*tau))", "heavy-ball weight: T steps 1/B cover the length tau", minimum=0.0, maximum=0.999),
+        "eta": Tunable("min(1/smoothness, tau/T)", "step of the momentum method", minimum=0.0),
+        "momentum": Tunable(
+            "max(0, 1 - T/(smoothness*tau))", "heavy-ball weight: T steps 1/smoothness cover the length tau", minimum=0.0, maximum=0.999
+        ),
         "tail": Tunable("1/2", "share of the last iterates that is averaged", minimum=1e-6, maximum=1.0),
-        "eta_nesterov": Tunable("min(1/(2*B), 4*tau/T^2)", "step of the nesterov method: T steps cover the length tau", minimum=0.0),
+        "eta_nesterov": Tunable(
+            "min(1/(2*smoothness), 4*tau/T^2)", "step of the nesterov method: T steps cover the length tau", minimum=0.0
+        ),
     },
     bounds=(
         Bound(
@@ -101,13 +104,13 @@ CARD = Card(
             "D^2/(2*eta*K) + c*eta*d*scale^2*T/K",
             "proved",
             "plain steps",
-            conditions="method = momentum, momentum 0, eta*B < 1; K = ceil(tail*T), c = 1/(2*(1 - eta*B)); D: radius of the set or L/lam",
+            conditions="method = momentum, momentum 0, h = eta*smoothness < 1; K = ceil(tail*T), c = 1/(2*(1 - h)); D: radius, or L/lam",
         ),
         Bound(
             "excess-empirical-risk",
             "explicit",
             "upper",
-            "2*D^2/(eta*(T+1)^2) + eta*d*scale^2*S/(2*(1 - eta*B))",
+            "2*D^2/(eta*(T+1)^2) + eta*d*scale^2*S/(2*(1 - eta*smoothness))",
             "proved",
             "nesterov",
             conditions="method = nesterov; S = sum over j = 2..T+1 of j^2/(T+1)^2, eta = eta_nesterov",
@@ -126,7 +129,7 @@ CARD = Card(
             "excess-empirical-risk",
             "explicit",
             "upper",
-            "4/(T+1)^2*(D^2/(2*eta) + eta*scale^2*(d*W + 2*sqrt(d*V*x) + 2*x*(T+1)^2/4)/(2*(1 - eta*B)) + Q*scale*sqrt(2*x*W))",
+            "4/(T+1)^2*(D^2/(2*eta) + eta*scale^2*(d*W + 2*sqrt(d*V*x) + 2*x*(T+1)^2/4)/(2*(1 - eta*smoothness)) + Q*scale*sqrt(2*x*W))",
             "proved",
             "nesterov, 0.95",
             probability="0.95",
@@ -293,7 +296,8 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         found["plain steps"] = D**2 / (2 * eta * K) + ((1 + eta * B) / 2 if free else young) * eta * d * s**2 * T / K
         noise = T * d + 2 * math.sqrt(T * d * x) + 2 * x
         found["plain steps, 0.95"] = D**2 / (2 * eta * K) + young * eta * s**2 * noise / K + Q * s * math.sqrt(2 * T * x) / K
-    return {name: value for name, value in found.items() if math.isfinite(value)}
+    start = min(p.loss.lipschitz * D, math.log(2) if p.loss.name == "logistic" and p.task.over.kind in ("reals", "ball") else math.inf)
+    return {name: value for name, value in found.items() if value <= start}  # a larger one says less than standing still
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
@@ -305,11 +309,14 @@ def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
 
 
 def _distance(p: Problem) -> tuple[float, float]:
-    """D >= |w_0 - w*| and the diameter Q of the set. On R^d with a ridge: lam |w*| <= |mean gradient at w*| <= L."""
+    """D >= |w_0 - w*| and the diameter Q of the set. On R^d with a ridge: lam |w*| <= |mean gradient at w*| <= L, and for the logistic
+    loss, which is log 2 at 0 and positive, lam |w*|^2 <= log 2 (lam/2 |w*|^2 <= F(0) - F*, and F* >= lam/2 |w*|^2)."""
     assert p.loss is not None
     if p.task.over.kind == "reals":
-        ridge = p.loss.l2 > 0 and p.loss.l1 == 0.0
-        return (p.loss.lipschitz / p.loss.l2 if ridge else math.inf), math.inf
+        if not (p.loss.l2 > 0 and p.loss.l1 == 0.0):
+            return math.inf, math.inf
+        steep = p.loss.lipschitz / p.loss.l2
+        return (min(steep, math.sqrt(math.log(2) / p.loss.l2)) if p.loss.name == "logistic" else steep), math.inf
     over = constraint_set(p.task.over, p.facts)
     return over.distance_bound(p.d), over.diameter(p.d)
 
@@ -318,33 +325,30 @@ def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:
     """What the calibrations that 000 compares in Figure 4.4 would add to the same T draws, and what that really spends."""
     if budget.kind != "approx":
         return ()
-    from dpspec.privacy.gaussian import epsilon_of
+    from dpspec.privacy.published import advanced_composition_sigma, epsilon_spent, zcdp_gaussian_sigma
 
     e, delta, S, T = float(budget.epsilon_exact), float(budget.delta_exact), sensitivity(p), t.T
-    a = math.log(1 / delta)
-    rho = (math.sqrt(a + e) - math.sqrt(a)) ** 2
-    share = e / (2 * math.sqrt(2 * T * math.log(2 / delta)))
 
     def entry(source: str, formula: str, scale: float, remark: str) -> Published:
-        return Published(source, "gradient", formula, scale, epsilon_of(math.sqrt(T) * S / scale, delta), remark)
+        return Published(source, "gradient", formula, scale, epsilon_spent(scale, S, T, budget.delta_exact), remark)
 
     return (
         entry(
             "000 Lemmas 2.1.8-2.1.10, square of 2.1.9 repaired",
             "S*sqrt(T/(2*rho)), rho = (sqrt(log(1/delta) + epsilon) - sqrt(log(1/delta)))^2",
-            S * math.sqrt(T / (2 * rho)),
+            zcdp_gaussian_sigma(e, delta, S, T),
             "safe; the conversion from zCDP to (epsilon, delta) is not tight",
         ),
         entry(
             "000 Lemma 2.1.9 as printed",
             "sqrt(T*S/(2*rho))",
-            math.sqrt(T * S / (2 * rho)),
+            zcdp_gaussian_sigma(e, delta, S, T, form="printed"),
             "the square on the sensitivity is missing: too much noise when S < 1, too little when S > 1",
         ),
         entry(
             "000 Lemma 2.1.5 with Definition 2.1.3",
             "sqrt(2*log(1.25*T/delta))*S/epsilon', epsilon' = epsilon/(2*sqrt(2*T*log(2/delta)))",
-            math.sqrt(2 * math.log(1.25 * T / delta)) * S / share,
+            advanced_composition_sigma(e, delta, S, T, form="printed"),
             "advanced composition of worst cases; its proof gives 2*delta" + ("" if e < 1 else " and needs epsilon < 1"),
         ),
     )

@@ -33,7 +33,7 @@ import numpy as np
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sets import Vector, hard_threshold, project_l2, shrink
-from dpspec.algorithms.sparse.nldp_sparse_linear_regression import TAU1, TAU2, TAU2_SOURCE
+from dpspec.algorithms.sparse.nldp_sparse_linear_regression import TAU1
 from dpspec.privacy.channels.hemisphere import Hemisphere
 from dpspec.privacy.schedule import Disjoint, Draw, Tree
 
@@ -68,7 +68,11 @@ CARD = Card(
     tunables={
         "T": Tunable("ceil(log(n))", "004 Theorem 7: T = O(log n)", integer=True, minimum=1),
         "tau1": Tunable(TAU1, "004 Theorem 7: O(sigma sqrt(log n)) (constant ours: the maximum of n d coordinates)", minimum=1e-12),
-        "tau2": Tunable(TAU2, TAU2_SOURCE, minimum=1e-12),
+        "tau2": Tunable(
+            "min(y_abs, sigma_y*sqrt(2*log(n))) else y_abs else sigma_y*sqrt(2*log(n)) else sigma*sqrt(2*log(n))",
+            "004 Theorem 7: O(sigma sqrt(log n)) (constant ours: the maximum of n responses)",
+            minimum=1e-12,
+        ),
         "tau_res": Tunable(
             "2*sigma_x*sqrt(2*log(n)) else 2*sigma*sqrt(2*log(n)) else 2*sqrt(2*log(n))",
             "ours, for clip = residual: the largest of n sub-Gaussian residuals at |theta_t - theta| <= 2",

@@ -20,6 +20,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
+from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.sparse import nldp_sparse_linear_regression as private
 from dpspec.privacy.schedule import Draw, Tree
 
@@ -43,8 +44,9 @@ CARD = Card(
     options={"product": private.PRODUCT},
     tunables={
         "tau1": Tunable(private.TAU1, "004 Theorem 4: O(sigma sqrt(log n)); used by product = cube", minimum=1e-12),
-        "tau2": Tunable(private.TAU2, private.TAU2_SOURCE, minimum=1e-12),
         "r": Tunable(private.RADIUS, "concentration of |x|_2", minimum=1e-12),
+        "strength": Tunable(STRENGTH, STRENGTH_SOURCE),
+        "tau2": Tunable(private.TAU2, private.TAU2_SOURCE, minimum=1e-12),
         "threshold": Tunable("1", "multiple of the noise quantile sqrt(2 log(2 d)) sd (constant open in 004)", minimum=0.0),
     },
     bounds=(
