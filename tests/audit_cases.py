@@ -36,7 +36,7 @@ def answer_of(result: AuditResult) -> str:
 def bounds_of(result: AuditResult, delta: float | None) -> tuple[float, float]:
     """(lower, upper) bound on epsilon, at another delta than the claimed one when asked for."""
     static, exact = result.static, result.exact
-    if delta is not None and result.profile is not None and (static is None or not near(delta, static.delta, 0.01)):
+    if delta is not None and result.profile is not None and (static is None or not 0.99 * static.delta <= delta <= 1.01 * static.delta):
         found = result.profile(delta)
         return found.low, found.high
     if static is not None:
@@ -95,7 +95,9 @@ def wrong_numbers(result: AuditResult, truth: Mapping[str, Any]) -> list[str]:
             want(near(result.recomputed.get(key, math.nan), float(truth[key]), tolerance), f"{key} {result.recomputed.get(key)}")
     if truth.get("delta_at_claim") is not None and result.verdict == "violated":
         at = static.delta_at_claim if static else None
-        want(at is not None and near(at, float(truth["delta_at_claim"]), tolerance), f"delta at claim {at} is not {truth['delta_at_claim']}")
+        want(
+            at is not None and near(at, float(truth["delta_at_claim"]), tolerance), f"delta at claim {at} is not {truth['delta_at_claim']}"
+        )
     return bad
 
 
@@ -105,7 +107,15 @@ def judged(row: CaseRow) -> dict[str, Any]:
     try:
         result = audit_static(row.deployment)
     except SpecError as error:
-        return {"id": row.id, "variant": row.variant, "expected": row.answer, "verdict": "unusable", "ok": False, "why": str(error), "basis": row.basis}
+        return {
+            "id": row.id,
+            "variant": row.variant,
+            "expected": row.answer,
+            "verdict": "unusable",
+            "ok": False,
+            "why": str(error),
+            "basis": row.basis,
+        }
     answer = answer_of(result)
     wrong = wrong_numbers(result, row.truth)
     if answer != row.answer:

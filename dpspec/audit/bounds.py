@@ -164,7 +164,7 @@ def delta_range(parts: Sequence[Component], epsilon: float) -> tuple[float, floa
     low = breach
     for pairs, fn, wanted in ((uppers, over, True), (lowers, under, False)):
         merged = _merged(pairs)
-        if not merged or (wanted and (any(p is None for p, _, _ in pairs) or breach > 0)):
+        if not merged or len(merged) > 8 or (wanted and (any(p is None for p, _, _ in pairs) or breach > 0)):
             continue
         span = max(max(abs(x) for x in p.reach(1e-9)) for p, _ in merged)
         step = span / 4000

@@ -82,6 +82,9 @@ def _row(
     claim = dict(case.get("claim") or {})
     if "claim" in variant:
         claim = {**({"delta": claim["delta"]} if "delta" in claim else {}), **(variant["claim"] or {})}
+    for place in (variant.get("params"), case.get("params"), claim):
+        if isinstance(place, Mapping) and isinstance(place.get("n"), (int, float)):
+            setting.setdefault("n", place["n"])
     data: dict[str, Any] = {"subject": str(case.get("id", "case")) + (f": {name}" if name else ""), "setting": setting, "claim": claim}
     notes: list[Diagnostic] = []
     basis: Literal["case", "reading", "claim only"] = "claim only"
@@ -102,9 +105,7 @@ def _row(
         for word, value in extra.items():
             data[key].setdefault(word, value)
     deployment = deployment_of(data, strict=basis == "reading")
-    return CaseRow(
-        str(case.get("id", "")), name, replace(deployment, notes=(*deployment.notes, *notes)), basis, answer, truth
-    )
+    return CaseRow(str(case.get("id", "")), name, replace(deployment, notes=(*deployment.notes, *notes)), basis, answer, truth)
 
 
 def _restate(
@@ -114,7 +115,7 @@ def _restate(
     restated = any(k in variant for k in _MECHANISM)
     given = dict(variant.get("params") or {})
     for key, value in given.items():
-        restated |= _assign(own, (str(key),), value)
+        restated |= _assign(own, (str(key), *_SYMBOLS.get(str(key), ())), value, multiplier=key == "z")
     for symbol, text in _ASSIGNMENT.findall(name):
         fields = _SYMBOLS.get(symbol) or _SYMBOLS.get(symbol.lower()) or (symbol,)
         if any(f in given for f in fields):
@@ -136,7 +137,7 @@ def _restate(
                         "a sum of contributions from a ball around zero; state them anew where that does not fit",
                     )
                 )
-    elif "setting" in variant:
+    elif "setting" in variant and "sampling" not in variant["setting"]:
         restated = True
     return own, restated
 
@@ -177,7 +178,9 @@ def _assign(own: dict[str, Any], fields: Sequence[str], value: Any, multiplier: 
     for field in fields:
         for event in _outermost(own.get("events"), field):
             top = event.get("clip_norm", event.get("l2_sensitivity", 1.0))
-            event[field] = value * top if multiplier and field == "sigma" else int(value) if field == "count" and value == int(value) else value
+            event[field] = (
+                value * top if multiplier and field == "sigma" else int(value) if field == "count" and value == int(value) else value
+            )
             done = True
         if done:
             return True

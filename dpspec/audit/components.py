@@ -96,7 +96,11 @@ def components(event: Event, context: Context) -> list[Component]:
         return [flaw]
     model = _MODELS.get(event.kind)
     if model is None:
-        return [Component(str(event.fields.get("type", event.kind)), unknown=f"no model for {event.fields.get('type', event.kind)!r}", how="DP673")]
+        return [
+            Component(
+                str(event.fields.get("type", event.kind)), unknown=f"no model for {event.fields.get('type', event.kind)!r}", how="DP673"
+            )
+        ]
     try:
         found = model(event, context)
     except _Missing as missing:
@@ -154,7 +158,9 @@ def _grouped(c: Component, m: float) -> Component:
         return _laplace(c.what, c.over.epsilon * m, c.count)
     if math.isfinite(c.pure) and c.slack == 0:
         return Component(c.what, c.count, pure=c.pure * m, rho=c.rho * m * m, over=randomized_response(c.pure * m), how=c.how)
-    return replace(c, unknown=f"{c.what}: group privacy for {m:g} records needs a pure or Gaussian step", over=None, pure=math.inf, rho=math.inf)
+    return replace(
+        c, unknown=f"{c.what}: group privacy for {m:g} records needs a pure or Gaussian step", over=None, pure=math.inf, rho=math.inf
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------ additive noise
@@ -234,7 +240,7 @@ def _model_discrete_gaussian(event: Event, context: Context) -> list[Component]:
     if sigma is None or top is None or not 0 < sigma < 20 or top != int(top):
         # wide discrete Gaussians agree with the continuous one to exp(-2 pi^2 sigma^2)
         return [whole]
-    half = int(math.ceil(sigma * 12 + top))
+    half = math.ceil(sigma * 12 + top)
     x = np.arange(-half, half + 1, dtype=float)
     weight = np.exp(-(x**2) / (2 * sigma**2))
     weight /= weight.sum()
@@ -270,7 +276,9 @@ def _model_laplace(event: Event, context: Context) -> list[Component]:
     if isinstance(vote, Mapping) and math.isfinite(epsilon):
         low, high, threshold = (float(vote[k]) for k in ("low", "high", "threshold"))
         exact, pair = vote_loss(low, high, top, _laplace_scale(event, top), threshold)
-        return [replace(whole, pure=exact, pure_at_least=exact, rho=exact**2 / 2, rho_at_least=0.0, over=randomized_response(exact), under=pair)]
+        return [
+            replace(whole, pure=exact, pure_at_least=exact, rho=exact**2 / 2, rho_at_least=0.0, over=randomized_response(exact), under=pair)
+        ]
     if event.fields.get("folded") and math.isfinite(epsilon):
         # |f + Lap(b)| near 0: both branches meet, and the densities for f = 0 and f = Delta differ by exp(Delta/b) exactly
         return [replace(whole, under=None, rho_at_least=0.0, how="folding is post-processing and loses nothing at output 0")]
@@ -398,7 +406,7 @@ def half_win(candidates: int, gap: float, noise: str) -> float:
         log_cdf = np.where(x < 0, x - math.log(2), np.log1p(-np.exp(-np.abs(x)) / 2))
         y = x + gap
         log_other = np.where(y < 0, y - math.log(2), np.log1p(-np.exp(-np.abs(y)) / 2))
-        return half * np.exp(-np.abs(x)) / 2 * np.exp((half - 1) * log_cdf + half * log_other)
+        return np.asarray(half * np.exp(-np.abs(x)) / 2 * np.exp((half - 1) * log_cdf + half * log_other), dtype=float)
 
     top = math.log(half) + 45.0
     knots = sorted({-45.0, -gap, 0.0, *np.linspace(-45.0, top, 60).tolist()})
@@ -630,8 +638,33 @@ def _model_wishart(event: Event, context: Context) -> list[Component]:
     degrees = (event.number("degrees") or d) - d + 1
     # 1/(x^T W^-1 x) is c times chi-square with degrees - d + 1 degrees of freedom for every unit x
     delta = float(chi2.cdf((event.number("sensitivity") or 0.0) / c, degrees)) if c > 0 else 1.0
-    why = f"{event.what}: W is positive definite, so outputs with W - x x^T not positive definite (probability {delta:.4g}) are impossible for the neighbour"
+    event_set = f"outputs with W - x x^T not positive definite (probability {delta:.4g})"
+    why = f"{event.what}: W is positive definite, so {event_set} are impossible for the neighbour"
     return [Component(event.what, breach=Breach("DP627", delta, why))]
+
+
+def _model_truncated_laplace(event: Event, context: Context) -> list[Component]:
+    top = _laplace_sensitivity(event, context)
+    scale, bound = _laplace_scale(event, top), event.number("bound") or 0.0
+    if scale <= 0:
+        return [_laplace(event.what, _ratio(top, scale))]
+    # outputs within top of one end are impossible for the neighbour
+    whole = -math.expm1(-bound / scale)
+    gap = 1.0 if top >= 2 * bound else (math.exp(-max(bound - top, 0.0) / scale) - math.exp(-bound / scale)) / (2 * whole)
+    why = f"{event.what}: noise is cut off at {bound:g}, so outputs beyond the cut of a neighbour show which data set it was"
+    epsilon = top / scale
+    return [
+        Component(
+            event.what, pure=epsilon, slack=gap, over=approximate(epsilon, gap) if gap < 1 else None, breach=Breach("DP620", gap, why)
+        )
+    ]
+
+
+def _model_uniform(event: Event, context: Context) -> list[Component]:
+    top, width = _laplace_sensitivity(event, context), event.number("width") or 0.0
+    gap = 1.0 if width <= 0 else min(top / width, 1.0)
+    why = f"{event.what}: uniform noise has an edge; outputs beyond a neighbour's edge show which data set it was"
+    return [Component(event.what, pure=0.0, slack=gap, over=approximate(0.0, gap) if gap < 1 else None, breach=Breach("DP620", gap, why))]
 
 
 def _model_exact(event: Event, context: Context) -> list[Component]:
@@ -673,7 +706,11 @@ def _model_select_until(event: Event, context: Context) -> list[Component]:
         return [Component(event.what, unknown=f"{event.what}: a limit on the attempts with a fallback output needs its own argument")]
     epsilon = 2 * sum(c.pure * c.count for c in found)
     # P(out = y) = Q(y, pass)/Q(pass): the ratio moves by exp(eps) in the numerator and by exp(eps) in the denominator
-    return [Component(event.what, pure=epsilon, rho=epsilon**2 / 2, over=randomized_response(epsilon), how="repetition until success: 2 epsilon")]
+    return [
+        Component(
+            event.what, pure=epsilon, rho=epsilon**2 / 2, over=randomized_response(epsilon), how="repetition until success: 2 epsilon"
+        )
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -753,7 +790,11 @@ def _model_fixed(event: Event, context: Context) -> list[Component]:
     if rate == 1:
         return _inner(event, context)
     if context.neighbouring == "add_remove":
-        return [Component(event.what, unknown=f"{event.what}: a subset of fixed size reveals the number of records; state replace_one or zero_out")]
+        return [
+            Component(
+                event.what, unknown=f"{event.what}: a subset of fixed size reveals the number of records; state replace_one or zero_out"
+            )
+        ]
     if body.mu is not None:
         if body.mu == 0:
             return []
@@ -762,7 +803,7 @@ def _model_fixed(event: Event, context: Context) -> list[Component]:
             over: Pair = _without_replacement(body.mu, rate)
             under: Pair = SubsampledReplace(body.mu / 2, rate)
         else:
-            # a subset without the record holds another one in its place: replacing distance 2C above, and below the pair with all others at -C
+            # a subset without the record holds another one in its place: replacing distance 2C above; below, all others at -C
             over = _without_replacement(2 * body.mu, rate)
             mu, q = body.mu, rate
 
@@ -793,7 +834,9 @@ def _model_shuffled(event: Event, context: Context) -> list[Component]:
     batches, epochs = int(event.number("batches") or 1), int(event.number("epochs") or 1)
     if body.mu is None:
         found = _inner(event, context)
-        return [replace(c, count=c.count * epochs, under=None, pure_at_least=0.0, how="every record meets one batch an epoch") for c in found]
+        return [
+            replace(c, count=c.count * epochs, under=None, pure_at_least=0.0, how="every record meets one batch an epoch") for c in found
+        ]
     # above: every record lies in one batch an epoch, so an epoch is one Gaussian release for it. Below: all other gradients at -C;
     # the special batch is shifted by mu_plus under one data set and by mu_rest under its neighbour; the event is max > cut
     if context.replacing:
@@ -801,7 +844,9 @@ def _model_shuffled(event: Event, context: Context) -> list[Component]:
     else:
         plus, rest = 2 * body.mu, body.mu
     cuts = np.linspace(0.0, plus + 9.0, 181)
-    pairs = [Atoms((p, 1 - p), (q, 1 - q)) for p, q in (shuffle_event(plus, rest, batches, float(c)) for c in cuts) if 0 < q < 1 and 0 < p < 1]
+    pairs = [
+        Atoms((p, 1 - p), (q, 1 - q)) for p, q in (shuffle_event(plus, rest, batches, float(c)) for c in cuts) if 0 < q < 1 and 0 < p < 1
+    ]
     over = GaussianPair(body.mu)
     return [Component(event.what, epochs, rho=body.mu**2 / 2, over=over, under=_Family(tuple(pairs)), how="DP615")]
 
@@ -842,6 +887,8 @@ _MODELS = {
     "zcdp": _model_zcdp,
     "gdp": _model_gdp,
     "wishart": _model_wishart,
+    "truncated_laplace": _model_truncated_laplace,
+    "uniform": _model_uniform,
     "exact": _model_exact,
     "sequence": _model_sequence,
     "parallel": _model_parallel,

@@ -15,11 +15,13 @@ from typing import Any
 
 from dpspec.audit.vocabulary import (
     CHANNEL_ALIASES,
+    CHANNEL_FIELDS,
     CHANNELS,
     COMMON,
     EVENT_ALIASES,
     EVENTS,
     FACTS,
+    FIELD_ALIASES,
     MODELS,
     NEIGHBOUR_ALIASES,
     NEIGHBOURS,
@@ -81,7 +83,7 @@ class ChannelSpec:
 class Claim:
     """What is stated. Absent numbers are None. ``variant``: pure, approx, zcdp or gdp when the statement names one.
 
-    ``rule``: the composition rule or accountant that the number is said to come from (``sum``, ``advanced``, ``kov``, ``zcdp``, ``gdp-clt``);
+    ``rule``: the composition rule that the number is said to come from (``sum``, ``advanced``, ``kov``, ``zcdp``, ``gdp-clt``);
     ``slack``: its delta'. ``one_report``: a stated epsilon of a single report of a channel that is used again and again.
     """
 
@@ -165,7 +167,8 @@ class _Loader:
             self.unknown(model, MODELS, (*at, "model"), "privacy model")
         if not relation:
             relation = "local_replace" if model in ("local", "nldp", "sldp") else ""
-        if relation and relation not in NEIGHBOURS:
+        # other relations are kept as text (sensitivities are then taken as given); a near miss is a misspelling
+        if relation and relation not in NEIGHBOURS and difflib.get_close_matches(relation, (*NEIGHBOURS, *NEIGHBOUR_ALIASES), 1, 0.75):
             self.unknown(relation, NEIGHBOURS, (*at, "neighbouring"), "neighbouring relation")
         repeats = m.get("repeats")
         return Setting(
@@ -217,6 +220,11 @@ class _Loader:
             hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(EVENTS))}"
             self.say("DP673", f"no mechanism model for the event type {word!r}", (*at, "type") if word else at, hint, error=self.strict)
             return Event("unknown", dict(m))
+        known = EVENTS[kind].fields
+        m = {
+            FIELD_ALIASES.get(str(k), str(k)) if str(k) not in known and FIELD_ALIASES.get(str(k)) in (*COMMON, *known) else str(k): v
+            for k, v in m.items()
+        }
         self.fields(m, EVENTS[kind], at, f"field of {kind}", kind)
         fields = {str(k): numeric(v) for k, v in m.items() if k not in ("event", "events")}
         body = m.get("events", m.get("event"))
@@ -254,6 +262,13 @@ class _Loader:
             hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(CHANNELS))}"
             self.say("DP673", f"no model for the channel type {word!r}", (*at, "type"), hint, error=self.strict)
             return ChannelSpec("unknown", dict(m))
+        renamed = dict(m)
+        for field_name, others in CHANNEL_FIELDS.items():
+            if field_name in CHANNELS[kind].fields and field_name not in renamed:
+                other = next((o for o in others if o in renamed and o not in CHANNELS[kind].fields), None)
+                if other is not None:
+                    renamed[field_name] = renamed.pop(other)
+        m = renamed
         self.fields(m, CHANNELS[kind], at, f"field of channel {kind}", kind)
         return ChannelSpec(kind, {str(k): numeric(v) for k, v in m.items()})
 
@@ -268,8 +283,31 @@ class _Loader:
 
 
 _NOT_NEGATIVE = frozenset(
-    "sigma scale noise_multiplier variance rho mu l1_sensitivity l2_sensitivity linf_sensitivity score_sensitivity sensitivity clip_norm "
-    "norm_bound threshold_scale query_scale rate delta size n candidates queries batches epochs".split()
+    [
+        "sigma",
+        "scale",
+        "noise_multiplier",
+        "variance",
+        "rho",
+        "mu",
+        "l1_sensitivity",
+        "l2_sensitivity",
+        "linf_sensitivity",
+        "score_sensitivity",
+        "sensitivity",
+        "clip_norm",
+        "norm_bound",
+        "threshold_scale",
+        "query_scale",
+        "rate",
+        "delta",
+        "size",
+        "n",
+        "candidates",
+        "queries",
+        "batches",
+        "epochs",
+    ]
 )
 _NUMERIC = _NOT_NEGATIVE - {"n", "sensitivity"} | {"epsilon"}
 _TOP = ("audit", "subject", "setting", "claim", "events", "channel", "facts", "tool", "note", "source")
@@ -351,7 +389,14 @@ def _pairs(text: str) -> dict[str, str]:
 
 def _variant(text: str) -> str:
     low = text.lower()
-    for word, name in (("zero-conc", "zcdp"), ("zcdp", "zcdp"), ("concentrated", "zcdp"), ("approx", "approx"), ("pure", "pure"), ("gdp", "gdp")):
+    for word, name in (
+        ("zero-conc", "zcdp"),
+        ("zcdp", "zcdp"),
+        ("concentrated", "zcdp"),
+        ("approx", "approx"),
+        ("pure", "pure"),
+        ("gdp", "gdp"),
+    ):
         if word in low:
             return name
     return "gdp" if "gaussian dp" in low else ""

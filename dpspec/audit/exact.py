@@ -153,7 +153,9 @@ def _checked(rows: Any) -> Array:
     sums = p.sum(axis=1)
     if np.max(np.abs(sums - 1)) > 1e-5:
         i = int(np.argmax(np.abs(sums - 1)))
-        raise _refuse(f"row {i} sums to {sums[i]:.6g}, not to 1", "one row is the distribution of the output for one input; is the matrix transposed?")
+        raise _refuse(
+            f"row {i} sums to {sums[i]:.6g}, not to 1", "one row is the distribution of the output for one input; is the matrix transposed?"
+        )
     return p
 
 
@@ -264,7 +266,9 @@ def _response(c: ChannelSpec, word: str) -> ExactResult:
     other = (1 - keep) / (k - 1)
     rest = [max(1 - keep - other, 0.0)] if k > 2 else []
     names = ("value", "another value", "any other")[: 2 + len(rest)]
-    return matrix_privacy([[keep, other, *rest], [other, keep, *rest]], ("value", "another value"), names, how=f"{k}-ary randomized response")
+    return matrix_privacy(
+        [[keep, other, *rest], [other, keep, *rest]], ("value", "another value"), names, how=f"{k}-ary randomized response"
+    )
 
 
 def _subset_selection(c: ChannelSpec) -> ExactResult:

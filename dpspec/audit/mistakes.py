@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from dpspec.audit.bounds import Range, epsilon_range, gaussian_only
+from dpspec.audit.bounds import Range, gaussian_only
 from dpspec.audit.components import Component, Context, components, gaussian_shift
 from dpspec.audit.deployment import Claim, Deployment, Event
+from dpspec.audit.numerics import bracket
 from dpspec.spec.diagnostics import Diagnostic
 
 _CLOSE = 4e-3
@@ -47,10 +48,13 @@ def explain(deployment: Deployment, parts: Sequence[Component], found: Range) ->
     if mu is not None and mu > 0 and 0 < delta < 1:
         textbook = math.sqrt(2 * math.log(1.25 / delta)) * mu
         if _near(textbook, claim.epsilon) and claim.epsilon >= 1:
-            say("DP611", f"the scale is the textbook one for epsilon {claim.epsilon:g}, which its theorem covers below 1 only; the profile gives {found.high:.5g}")
+            say(
+                "DP611",
+                f"the scale is the textbook one for epsilon {claim.epsilon:g}, covered below 1 only; the profile gives {found.high:.5g}",
+            )
         if wrong:
-            from dpspec.privacy.gaussian import epsilon_of
             from dpspec.audit.numerics import zcdp_epsilon
+            from dpspec.privacy.gaussian import epsilon_of
 
             if replacing and (_near(epsilon_of(mu / 2, delta), claim.epsilon) or _near(zcdp_epsilon(mu * mu / 8, delta), claim.epsilon)):
                 say("DP610", "the stated number is that of half the shift: replace-one doubles the sensitivity of a clipped sum")
@@ -59,7 +63,10 @@ def explain(deployment: Deployment, parts: Sequence[Component], found: Range) ->
                 say("DP628", f"the stated number is that of one release; there are {counts[0]}")
             for factor in range(2, 65):
                 if not replacing and _near(epsilon_of(mu / math.sqrt(factor), delta), claim.epsilon):
-                    say("DP622", f"the stated number is that of a sensitivity smaller by sqrt({factor}): is each of {factor} pieces clipped on its own?")
+                    say(
+                        "DP622",
+                        f"the stated number is that of a sensitivity smaller by sqrt({factor}): is each of {factor} pieces clipped alone?",
+                    )
                     break
     if wrong and delta == 0 and all(math.isfinite(c.pure) for c in parts):
         single = max(c.pure for c in parts)
@@ -85,16 +92,28 @@ def _sampling(deployment: Deployment, claim: Claim, delta: float, wrong: bool) -
             rate = event.number("rate")
             message = "no amplification theorem is known for this selection; the unsampled cost applies"
             if rate is not None and _near(rate * total, claim.epsilon):
-                remarks.append(Diagnostic("DP617", "warning", f"the stated number is {rate:g} times {total:g}", "use ln(1 + q (exp(eps) - 1)), for a uniform secret sample only"))
+                remarks.append(
+                    Diagnostic(
+                        "DP617",
+                        "warning",
+                        f"the stated number is {rate:g} times {total:g}",
+                        "use ln(1 + q (exp(eps) - 1)), for a uniform secret sample only",
+                    )
+                )
             remarks.append(Diagnostic("DP643", "warning", message))
         if event.kind == "poisson_sampled" and len(event.inner) == 1 and event.inner[0].kind == "gaussian" and delta > 0:
             remarks += _sampled_gaussian(event, context, claim.epsilon, delta, wrong)
         if event.kind == "shuffled" and wrong and len(event.inner) == 1 and event.inner[0].kind == "gaussian" and delta > 0:
             batches, epochs = int(event.number("batches") or 1), int(event.number("epochs") or 1)
             poisson = Event("poisson_sampled", {"rate": 1 / batches}, batches * epochs, event.inner)
-            if _near(epsilon_range(components(poisson, context), delta).high, claim.epsilon):
+            pairs = [(c.over, c.count) for c in components(poisson, context) if c.over is not None]
+            if _near(bracket(pairs, [], delta, precision=4e-3)[1], claim.epsilon):
                 remarks.append(
-                    Diagnostic("DP615", "warning", f"the stated number is that of Poisson batches at rate 1/{batches}; the batches were cut from a permutation")
+                    Diagnostic(
+                        "DP615",
+                        "warning",
+                        f"the stated number is that of Poisson batches at rate 1/{batches}; the batches were cut from a permutation",
+                    )
                 )
     return remarks
 
@@ -108,7 +127,13 @@ def _sampled_gaussian(event: Event, context: Context, epsilon: float, delta: flo
     steps = event.count
     clt = rate * math.sqrt(steps * math.expm1(mu * mu))
     if clt > 0 and _near(epsilon_of(clt, delta), epsilon) and wrong:
-        return [Diagnostic("DP618", "warning", f"the stated number is the Gaussian limit mu = {clt:.5g}, which lies below the true loss of {steps} steps")]
+        return [
+            Diagnostic(
+                "DP618",
+                "warning",
+                f"the stated number is the Gaussian limit mu = {clt:.5g}, which lies below the true loss of {steps} steps",
+            )
+        ]
     if wrong and steps == 1:
         return [
             Diagnostic(

@@ -16,10 +16,11 @@ lives in. Floating-point error of the transforms is about 1e-14 relative to the 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -274,7 +275,7 @@ class Masses:
 
     @property
     def losses(self) -> Array:
-        return (self.first + np.arange(self.mass.size)) * self.step + self.offset
+        return np.asarray((self.first + np.arange(self.mass.size)) * self.step + self.offset, dtype=float)
 
 
 _TAIL = 1e-17
@@ -288,7 +289,7 @@ def _grid(pair: Pair, step: float, tail: float) -> tuple[int, int]:
 def over(pair: Pair, step: float, tail: float = _TAIL) -> Masses:
     """A dominating discretisation of ``pair``."""
     first, last = _grid(pair, step, tail)
-    grid = np.arange(first, last + 1) * step
+    grid = np.asarray(np.arange(first, last + 1) * step, dtype=float)
     p_up, q_up, p_down, q_down = pair.tails(grid)
     p = np.where(grid[:-1] < 0, p_down[1:] - p_down[:-1], p_up[:-1] - p_up[1:])
     q = np.where(grid[:-1] < 0, q_down[1:] - q_down[:-1], q_up[:-1] - q_up[1:])
@@ -308,7 +309,7 @@ def under(pair: Pair, step: float, tail: float = _TAIL) -> Masses:
     """A dominated discretisation of ``pair``."""
     first, last = _grid(pair, step, tail)
     index = np.arange(first, last + 1)
-    edges = (np.arange(first, last + 2) - 0.5) * step
+    edges = np.asarray((np.arange(first, last + 2) - 0.5) * step, dtype=float)
     p_up, q_up, p_down, q_down = pair.tails(edges)
     p = np.where(edges[:-1] < 0, p_down[1:] - p_down[:-1], p_up[:-1] - p_up[1:])
     q = np.where(edges[:-1] < 0, q_down[1:] - q_down[:-1], q_up[:-1] - q_up[1:])
@@ -324,7 +325,7 @@ def under(pair: Pair, step: float, tail: float = _TAIL) -> Masses:
     offset = float(max(short[order][int(np.argmin(price))], 0.0))
     lowered = np.where(short <= offset * (1 + 1e-12), index, index - np.ceil((short - offset) / step).astype(int))
     base = int(lowered.min())
-    mass = np.bincount(lowered - base, weights=p)
+    mass = np.asarray(np.bincount(lowered - base, weights=p), dtype=float)
     beyond_p, beyond_q = float(p_up[-1]), float(q_up[-1])
     infinite = beyond_p if beyond_q == 0.0 else 0.0
     return Masses(step, base, mass, infinite, -offset)
@@ -354,9 +355,9 @@ class Composed:
     def delta(self, epsilon: float) -> float:
         """The hockey-stick divergence at ``epsilon``."""
         i = int(np.searchsorted(self.losses, epsilon, side="right"))
-        l, m = self.losses[i:], self.mass[i:]
+        loss, m = self.losses[i:], self.mass[i:]
         with np.errstate(under="ignore"):
-            value = float(np.sum(m * np.exp(self.log_norm - self.tilt * l) * -np.expm1(epsilon - l)))
+            value = float(np.sum(m * np.exp(self.log_norm - self.tilt * loss) * -np.expm1(epsilon - loss)))
         return self.infinite + max(value, 0.0)
 
     def epsilon(self, delta: float) -> float:
@@ -405,7 +406,7 @@ def compose(parts: Sequence[tuple[Masses, int]], delta: float) -> Composed:
     total_low = sum(c * (p.first * step + p.offset) for p, c in parts)
     total_high = sum(c * ((p.first + p.mass.size - 1) * step + p.offset) for p, c in parts)
     low, high = max(low, total_low), min(high, total_high)
-    width = max(int(math.ceil((high - low) / step)) + 3, max(p.mass.size for p, _ in parts))
+    width = max(math.ceil((high - low) / step) + 3, max(p.mass.size for p, _ in parts))
     size = 1 << (width - 1).bit_length()
     from scipy import fft
 
@@ -424,10 +425,10 @@ def compose(parts: Sequence[tuple[Masses, int]], delta: float) -> Composed:
         log_norm += count * (math.log(norm) + top)
     assert spectrum is not None
     mass = np.maximum(fft.irfft(spectrum, size), 0.0)
-    start = int(math.floor((low - offset) / step))  # the window of losses that the cycle stands for
+    start = math.floor((low - offset) / step)  # the window of losses that the cycle stands for
     shift = (start - first) % size
     mass = np.roll(mass, -shift)
-    losses = (start + np.arange(size)) * step + offset
+    losses = np.asarray((start + np.arange(size)) * step + offset, dtype=float)
     mass[losses > total_high + step / 2] = 0.0
     infinite = -math.expm1(sum(c * math.log1p(-p.infinite) if p.infinite < 1 else -math.inf for p, c in parts))
     return Composed(losses, mass, tilt, log_norm, infinite)
@@ -503,30 +504,35 @@ def bisect_down(fn: Callable[[float], float], target: float, low: float = 0.0, h
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:
-    """The least delta of the optimal conversion of rho-zCDP (Canonne, Kamath, Steinke 2020, Proposition 12), to 30 digits, rounded up."""
-    import mpmath
+    """The least delta of the optimal conversion of rho-zCDP (Canonne, Kamath, Steinke 2020, Proposition 12), rounded up."""
+    import flint
 
     if rho <= 0:
         return 0.0
-    with mpmath.workdps(40):
-        r, e = mpmath.mpf(rho), mpmath.mpf(epsilon)
+    before = flint.ctx.prec
+    flint.ctx.prec = 160
+    try:
+        r, e = flint.arb(rho), flint.arb(epsilon)
 
-        def log_delta(a: object) -> object:
-            return (a - 1) * (a * r - e) + a * mpmath.log1p(-1 / a) - mpmath.log(a - 1)
+        def log_delta(a: Any) -> Any:
+            return (a - 1) * (a * r - e) + a * (1 - 1 / a).log() - (a - 1).log()
 
-        low, high = mpmath.mpf(1) + mpmath.mpf(10) ** -20, max((e + 1) / r + 2, mpmath.mpf(4))
-        for _ in range(300):  # golden section: log_delta is convex in the order
-            third = (high - low) * mpmath.mpf("0.381966011250105151795413165634361882279690820194237")
-            left, right = low + third, high - third
-            if log_delta(left) < log_delta(right):
+        low, high = flint.arb(1) + flint.arb("1e-20"), flint.arb(max((epsilon + 1) / rho + 2, 4.0))
+        share = flint.arb("0.381966011250105151795413165634361882279690820194237")
+        for _ in range(240):  # golden section: log_delta is convex in the order, and every order gives a valid delta
+            third = ((high - low) * share).mid()
+            left, right = (low + third).mid(), (high - third).mid()
+            if log_delta(left).mid() < log_delta(right).mid():
                 high = right
             else:
                 low = left
-            if high - low < mpmath.mpf(10) ** -22:
-                break
-        value = min(mpmath.exp(log_delta(low)), mpmath.mpf(1))
-        near = float(value)
-        return near if mpmath.mpf(near) >= value else math.nextafter(near, 2.0)
+        top = log_delta(low.mid()).exp().upper()
+        near = float(top)
+        while near < 1 and not flint.arb(near) >= top:
+            near = math.nextafter(near, 2.0)
+        return min(near, 1.0)
+    finally:
+        flint.ctx.prec = before
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
@@ -570,7 +576,7 @@ def quadrature(fn: Callable[[Array], Array], points: Sequence[float], order: int
     """Gauss-Legendre on each interval between consecutive ``points``."""
     x, w = np.polynomial.legendre.leggauss(order)
     total = 0.0
-    for a, b in zip(points[:-1], points[1:], strict=True):
+    for a, b in itertools.pairwise(points):
         if b > a:
             total += float(np.sum(w * fn((a + b) / 2 + (b - a) / 2 * x))) * (b - a) / 2
     return total

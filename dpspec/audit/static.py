@@ -94,7 +94,9 @@ def _from_facts(deployment: Deployment) -> list[Component]:
     if facts.get("normaliser") == "private":
         found.append(Component("normaliser", unknown="a private sum is divided by a private count outside the accounting", how="DP623"))
     if facts.get("key_set") == "private" and not any("threshold" in e.kind for e in flat(deployment.events)):
-        found.append(Component("keys", unknown="the set of published keys depends on the records and no threshold is described", how="DP644"))
+        found.append(
+            Component("keys", unknown="the set of published keys depends on the records and no threshold is described", how="DP644")
+        )
     outside = facts.get("outputs_outside")
     if outside:
         names = ", ".join(map(str, outside)) if isinstance(outside, (list, tuple)) else str(outside)
@@ -134,7 +136,10 @@ def machine_factor(summation: object) -> tuple[float, str] | None:
     bits = _MANTISSA.get(dtype, 0)
     if bits == 0 or summation.get("exact") is True or n < 2 ** (bits - 1) + 1:
         return None
-    return 2.0, f"{dtype} sums of {2 ** (bits - 1)} records at the bound round a further half bound away or up: neighbours differ by twice the bound"
+    return (
+        2.0,
+        f"{dtype} sums of {2 ** (bits - 1)} records at the bound round a further half bound away or up: a gap of 2 bounds",
+    )
 
 
 def _machine_sums(parts: list[Component], deployment: Deployment) -> list[Component]:
@@ -145,7 +150,11 @@ def _machine_sums(parts: list[Component], deployment: Deployment) -> list[Compon
     changed = []
     for c in parts:
         if c.mu is not None and c.mu > 0:
-            changed.append(replace(c, mu=None, over=None, pure=math.inf, rho=math.inf, rho_at_least=c.rho_at_least * factor**2, unknown=why, how="DP626"))
+            changed.append(
+                replace(
+                    c, mu=None, over=None, pure=math.inf, rho=math.inf, rho_at_least=c.rho_at_least * factor**2, unknown=why, how="DP626"
+                )
+            )
         elif isinstance(c.over, LaplacePair):
             top = c.over.epsilon * factor
             under = LaplacePair(top) if top < 500 else None
@@ -179,7 +188,9 @@ def _judge(deployment: Deployment, parts: Sequence[Component]) -> AuditResult:
     ranged = epsilon_range(parts, delta) if parts else Range(0.0, math.inf, "no event is described")
     single = ranged
     if unbounded and parts:
-        ranged = Range(ranged.low, math.inf, f"{ranged.how}; per {setting.events_unit}, and how many of them a {setting.unit} meets is not bounded")
+        ranged = Range(
+            ranged.low, math.inf, f"{ranged.how}; per {setting.events_unit}, and how many of them a {setting.unit} meets is not bounded"
+        )
     rho = rho_range(parts) if parts else Range(0.0, math.inf, "")
     if unbounded:
         rho = Range(rho.low, math.inf, rho.how)
@@ -188,9 +199,20 @@ def _judge(deployment: Deployment, parts: Sequence[Component]) -> AuditResult:
     if not parts:
         readings, ranged = _from_numbers(claim, readings, ranged)
 
-    findings += [_say(c.breach.code, "error", c.breach.why) for c in parts if c.breach is not None and (c.breach.delta > delta or c.breach.delta == 0)]
+    findings += [
+        _say(c.breach.code, "error", c.breach.why)
+        for c in parts
+        if c.breach is not None and (c.breach.delta > delta or c.breach.delta == 0)
+    ]
     findings += [_say(_code(c.how, "DP602"), "error", c.unknown) for c in parts if c.unknown and c.breach is None]
     verdict = _decide(claim, setting, readings, contradictions, bool(parts), conditions)
+    if (
+        verdict == "not-certified"
+        and all(c.how in ("DP605", "DP673") for c in parts if c.unknown)
+        and any(c.unknown for c in parts)
+        and not unbounded
+    ):
+        verdict = "cannot-verify"
     alternatives = _alternatives(deployment, parts, single, delta, unbounded)
     findings += contradictions
     findings += _verdict_findings(verdict, deployment, readings, ranged, conditions, unbounded, single)
@@ -206,7 +228,15 @@ def _judge(deployment: Deployment, parts: Sequence[Component]) -> AuditResult:
     static = None
     if parts or math.isfinite(ranged.high):
         static = StaticResult(
-            ranged.high, ranged.low, delta, setting.neighbouring, ranged.how, rho.high if math.isfinite(rho.high) else None, rho.low, at_claim, alternatives
+            ranged.high,
+            ranged.low,
+            delta,
+            setting.neighbouring,
+            ranged.how,
+            rho.high if math.isfinite(rho.high) else None,
+            rho.low,
+            at_claim,
+            alternatives,
         )
     frozen = tuple(parts)
     return AuditResult(
@@ -270,7 +300,14 @@ def _form(deployment: Deployment) -> list[Diagnostic]:
     setting = deployment.setting
     found = []
     if setting.unit.lower() in ("", "-", "not given", "unknown", "unclear"):
-        found.append(_say("DP631", "warning", "the unit of protection is not stated", "say what one neighbouring step adds, removes or replaces: a record, a user, a user-day"))
+        found.append(
+            _say(
+                "DP631",
+                "warning",
+                "the unit of protection is not stated",
+                "say what one neighbouring step adds, removes or replaces: a record, a user, a user-day",
+            )
+        )
     if setting.neighbouring not in NEIGHBOURS:
         word = setting.neighbouring or "nothing"
         found.append(_say("DP631", "info", f"neighbouring is stated as {word!r}; sensitivities are taken as they are given"))
@@ -283,24 +320,44 @@ def _contradictions(claim: Claim, setting: Setting) -> list[Diagnostic]:
     found = []
     if claim.variant == "pure" and (claim.delta or 0) > 0:
         where = f" in the {setting.model} model" if setting.model == "local" else ""
-        found.append(_say("DP614", "error", f"a pure guarantee{where} is stated with delta {claim.delta:g}", "a delta belongs to another guarantee, for instance that of an aggregate"))
+        found.append(
+            _say(
+                "DP614",
+                "error",
+                f"a pure guarantee{where} is stated with delta {claim.delta:g}",
+                "a delta belongs to another guarantee, for instance that of an aggregate",
+            )
+        )
     if claim.variant == "approx" and claim.delta is None and claim.epsilon is not None:
         found.append(_say("DP613", "error", "an approximate guarantee is stated without a delta"))
     if claim.rho is not None and claim.mu is not None and claim.mu > 0:
         implied = claim.mu**2 / 2
         if abs(implied - claim.rho) > 0.01 * max(implied, claim.rho):
-            found.append(_say("DP603", "error", f"mu {claim.mu:g} is rho {implied:.5g}, and rho {claim.rho:g} is mu {math.sqrt(2 * claim.rho):.5g}: they differ by {abs(implied / claim.rho - 1):.1%}"))
+            found.append(
+                _say(
+                    "DP603",
+                    "error",
+                    f"mu {claim.mu:g} is rho {implied:.5g}, and rho {claim.rho:g} is mu {math.sqrt(2 * claim.rho):.5g}",
+                )
+            )
     if claim.mu is not None and claim.mu > 0 and claim.rho is None and claim.epsilon is not None and claim.delta:
         from dpspec.privacy.gaussian import epsilon_of
 
         value = epsilon_of(claim.mu, claim.delta)
         if claim.epsilon < value * (1 - 5e-3):
-            found.append(_say("DP603", "error", f"mu {claim.mu:g} gives epsilon {value:.5g} at delta {claim.delta:g}, not {claim.epsilon:g}"))
+            found.append(
+                _say("DP603", "error", f"mu {claim.mu:g} gives epsilon {value:.5g} at delta {claim.delta:g}, not {claim.epsilon:g}")
+            )
     return found
 
 
 def _decide(
-    claim: Claim, setting: Setting, readings: Sequence[Reading], contradictions: Sequence[Diagnostic], described: bool, conditions: Sequence[str]
+    claim: Claim,
+    setting: Setting,
+    readings: Sequence[Reading],
+    contradictions: Sequence[Diagnostic],
+    described: bool,
+    conditions: Sequence[str],
 ) -> Verdict:
     if claim.epsilon is not None and claim.epsilon < 0:
         return "violated"
@@ -347,7 +404,9 @@ def _loose(verdict: Verdict, readings: Sequence[Reading]) -> float | None:
     return min(ratios)
 
 
-def _alternatives(deployment: Deployment, parts: Sequence[Component], single: Range, delta: float, unbounded: bool) -> tuple[tuple[str, float], ...]:
+def _alternatives(
+    deployment: Deployment, parts: Sequence[Component], single: Range, delta: float, unbounded: bool
+) -> tuple[tuple[str, float], ...]:
     found: list[tuple[str, float]] = []
     setting = deployment.setting
     if unbounded and parts:
@@ -369,17 +428,32 @@ def _alternatives(deployment: Deployment, parts: Sequence[Component], single: Ra
             whole, slack = math.fsum(c.pure * c.count for c in inner), math.fsum(c.slack * c.count for c in inner)
             if math.isfinite(whole) and not others:
                 value = math.log1p(rate * math.expm1(whole)) if whole < 700 else whole + math.log(rate)
-                found.append((f"each unit is included independently and secretly with probability {rate:g} (then delta {rate * slack:.4g})", value))
+                found.append(
+                    (f"each unit is included independently and secretly with probability {rate:g} (then delta {rate * slack:.4g})", value)
+                )
     return tuple(found)
 
 
 def _verdict_findings(
-    verdict: Verdict, deployment: Deployment, readings: Sequence[Reading], ranged: Range, conditions: Sequence[str], unbounded: bool, single: Range
+    verdict: Verdict,
+    deployment: Deployment,
+    readings: Sequence[Reading],
+    ranged: Range,
+    conditions: Sequence[str],
+    unbounded: bool,
+    single: Range,
 ) -> list[Diagnostic]:
     claim, setting = deployment.claim, deployment.setting
     found: list[Diagnostic] = []
     if claim.epsilon is not None and claim.epsilon < 0:
-        found.append(_say("DP632", "error", f"epsilon {claim.epsilon:g} is no guarantee", f"the described parts need {ranged.high:.5g}" if math.isfinite(ranged.high) else ""))
+        found.append(
+            _say(
+                "DP632",
+                "error",
+                f"epsilon {claim.epsilon:g} is no guarantee",
+                f"the described parts need {ranged.high:.5g}" if math.isfinite(ranged.high) else "",
+            )
+        )
     if verdict == "violated":
         for r in readings:
             if r.state == "violated":
@@ -394,25 +468,53 @@ def _verdict_findings(
         found += [_say("DP606", "warning", f"the guarantee holds only if {c}") for c in conditions]
         if not conditions:
             how = "the stated rho or mu itself is not derived from any event"
-            if claim.rho is not None and claim.delta and claim.epsilon is not None and claim.epsilon < zcdp_epsilon(claim.rho, claim.delta) * (1 - TOLERANCE):
-                found.append(_say("DP619", "warning", f"generic conversion of rho {claim.rho:g} gives {zcdp_epsilon(claim.rho, claim.delta):.5g}; {claim.epsilon:g} needs Gaussian noise throughout"))
+            if (
+                claim.rho is not None
+                and claim.delta
+                and claim.epsilon is not None
+                and claim.epsilon < zcdp_epsilon(claim.rho, claim.delta) * (1 - TOLERANCE)
+            ):
+                found.append(
+                    _say(
+                        "DP619",
+                        "warning",
+                        f"generic conversion gives {zcdp_epsilon(claim.rho, claim.delta):.5g}; {claim.epsilon:g} needs Gaussian noise",
+                    )
+                )
             found.append(_say("DP606", "warning", how))
     elif verdict == "cannot-verify":
         missing = "events with their sensitivities and noise scales, or a channel" if not deployment.events else "a claim"
+        if deployment.events and readings:
+            missing = "what the mechanism models named above need"
         found.append(_say("DP605", "warning", f"missing: {missing}"))
     elif verdict == "vacuous":
         found.append(_say("DP604", "error", f"delta {claim.delta:g} is not below 1/n" + (f" = {1 / setting.n:.3g}" if setting.n else "")))
     elif verdict == "holds":
         mu = None
-        if claim.rho is not None and claim.delta and claim.epsilon is not None and claim.epsilon < zcdp_epsilon(claim.rho, claim.delta) * (1 - TOLERANCE):
+        if (
+            claim.rho is not None
+            and claim.delta
+            and claim.epsilon is not None
+            and claim.epsilon < zcdp_epsilon(claim.rho, claim.delta) * (1 - TOLERANCE)
+        ):
             mu = claim.rho
         if mu is not None:
-            found.append(_say("DP619", "info", f"the generic conversion of rho {claim.rho:g} gives {zcdp_epsilon(claim.rho or 0, claim.delta or 0):.5g}; the claim rests on the Gaussian form"))
+            found.append(
+                _say(
+                    "DP619",
+                    "info",
+                    f"generic conversion gives {zcdp_epsilon(claim.rho or 0, claim.delta or 0):.5g}; the claim rests on the Gaussian form",
+                )
+            )
         if setting.n is not None and (claim.delta or 0) * setting.n >= 0.1:
             found.append(_say("DP604", "warning", f"delta {claim.delta:g} is more than a tenth of 1/n"))
     if unbounded and deployment.events:
         found.append(
-            _say("DP630", "error", f"the events protect a {setting.events_unit} ({single.high:.6g}); the claim names a {setting.unit} and no number of {setting.events_unit}s bounds it")
+            _say(
+                "DP630",
+                "error",
+                f"the events protect a {setting.events_unit} ({single.high:.6g}); how many of them a {setting.unit} meets is not bounded",
+            )
         )
     elif _another_unit(setting) and deployment.events:
         found.append(_say("DP630", "warning", f"one {setting.unit} meets {setting.repeats:g} times a {setting.events_unit}"))
@@ -455,7 +557,13 @@ def _audit_channel(deployment: Deployment) -> AuditResult:
     elif any(r.state == "open" for r in readings):
         verdict = "not-certified"
     elif claim.epsilon is None and exact.one_report is not None and exact.epsilon > exact.one_report * (1 + TOLERANCE):
-        verdict, conditions = "holds-if", ("every value is reported once: all reports together have " + ("no finite epsilon" if math.isinf(exact.epsilon) else f"epsilon {exact.epsilon:.5g}"),)
+        verdict, conditions = (
+            "holds-if",
+            (
+                "every value is reported once: all reports together have "
+                + ("no finite epsilon" if math.isinf(exact.epsilon) else f"epsilon {exact.epsilon:.5g}"),
+            ),
+        )
     elif delta >= 1 or (setting.n is not None and delta * setting.n >= 1):
         verdict = "vacuous"
     else:
@@ -464,7 +572,14 @@ def _audit_channel(deployment: Deployment) -> AuditResult:
         verdict = "inconsistent" if any(c.code != "DP613" for c in contradictions) else verdict
     findings += _verdict_findings(verdict, replace(deployment, events=()), readings, ranged, conditions, False, ranged)
     if verdict == "violated":
-        findings.append(_say("DP642", "error", f"exact epsilon {value:.6g}" + (f" for inputs {exact.pair[0]} and {exact.pair[1]}, output {exact.output}" if exact.pair else "")))
+        findings.append(
+            _say(
+                "DP642",
+                "error",
+                f"exact epsilon {value:.6g}"
+                + (f" for inputs {exact.pair[0]} and {exact.pair[1]}, output {exact.output}" if exact.pair else ""),
+            )
+        )
     if unbounded:
         findings.append(_say("DP630", "error", f"{value:.6g} is for a {setting.events_unit}; the claim names a {setting.unit}"))
     loose = _loose(verdict, readings)
@@ -476,14 +591,29 @@ def _audit_channel(deployment: Deployment) -> AuditResult:
         return Range(x, x, exact.how)
 
     return AuditResult(
-        deployment.subject, verdict, stated_json(claim, setting), tuple(dict.fromkeys(findings)), None, exact, conditions=conditions, loose=loose, profile=profile
+        deployment.subject,
+        verdict,
+        stated_json(claim, setting),
+        tuple(dict.fromkeys(findings)),
+        None,
+        exact,
+        conditions=conditions,
+        loose=loose,
+        profile=profile,
     )
 
 
 def audit_channel(exact: ExactResult, subject: str, claim: Claim | None = None) -> AuditResult:
     """An audit of a bare channel: the exact number, and a verdict when something is claimed."""
     found = Claim() if claim is None else claim
-    return AuditResult(subject, "cannot-verify", stated_json(found, Setting(model="local", neighbouring="local_replace")), (_say("DP605", "info", "missing: a claim"),), None, exact)
+    return AuditResult(
+        subject,
+        "cannot-verify",
+        stated_json(found, Setting(model="local", neighbouring="local_replace")),
+        (_say("DP605", "info", "missing: a claim"),),
+        None,
+        exact,
+    )
 
 
 # --------------------------------------------------------------------------------------------------------------------- tools
@@ -508,7 +638,14 @@ def _audit_tool(deployment: Deployment) -> AuditResult:
         contradictions = _contradictions(claim, setting)
         if claim.empty:
             verdict = "not-certified"
-            findings.append(_say("DP608", "error", f"the tool returned no value; epsilon is {ranged.high:.6g} at delta {delta:g}", "fall back to another accountant, never to a default epsilon"))
+            findings.append(
+                _say(
+                    "DP608",
+                    "error",
+                    f"the tool returned no value; epsilon is {ranged.high:.6g} at delta {delta:g}",
+                    "fall back to another accountant, never to a default epsilon",
+                )
+            )
         else:
             verdict = _decide(claim, setting, readings, contradictions, True, ())
             findings += contradictions + _verdict_findings(verdict, deployment, readings, ranged, (), False, ranged)

@@ -95,7 +95,12 @@ def _conversion(data: Any, claim: Claim, right: dict[str, float]) -> list[Diagno
         right["delta"] = value
         right["epsilon"] = claim.epsilon
         if claim.delta < value * (1 - 1e-12):
-            return [_fault("DP608", f"the optimal conversion of rho {rho:g} at epsilon {claim.epsilon:g} is delta {value:.17g}, not {claim.delta:.17g}")]
+            return [
+                _fault(
+                    "DP608",
+                    f"the optimal conversion of rho {rho:g} at epsilon {claim.epsilon:g} is delta {value:.17g}, not {claim.delta:.17g}",
+                )
+            ]
         return []
     if claim.delta is not None:
         right["epsilon"] = zcdp_epsilon(rho, claim.delta)
@@ -141,13 +146,17 @@ def _monotone(data: Any, deployment: Deployment, right: dict[str, float]) -> lis
             dear, cheap = (a, b) if a[0] > b[0] else (b, a)
             if dear[0] > cheap[0] and dear[1] < cheap[1]:
                 found.append(
-                    _fault("DP608", f"{dear[2]} costs rho {dear[0]:.4g} and is charged less than {cheap[2]} (rho {cheap[0]:.4g})", "a spend must not grow with the noise")
+                    _fault(
+                        "DP608",
+                        f"{dear[2]} costs rho {dear[0]:.4g} and is charged less than {cheap[2]} (rho {cheap[0]:.4g})",
+                        "a spend must not grow with the noise",
+                    )
                 )
     return found
 
 
 def _ledger(data: Any, claim: Claim, right: dict[str, float]) -> list[Diagnostic]:
-    """``charged``: before-draw, after-draw or on-success; ``concurrent``: runs that may overlap; ``retries``; ``per_use``: epsilon of one run."""
+    """``charged``: before-draw, after-draw or on-success; ``concurrent`` runs may overlap; ``retries``; ``per_use``: epsilon of a run."""
     if not isinstance(data, Mapping):
         return [_fault("DP605", "tool.ledger must be a mapping")]
     charged = str(data.get("charged", ""))
@@ -159,4 +168,10 @@ def _ledger(data: Any, claim: Claim, right: dict[str, float]) -> list[Diagnostic
     per_use = data.get("per_use", claim.epsilon)
     if isinstance(per_use, (int, float)):
         right["epsilon_spent"] = uses * float(per_use)
-    return [_fault("DP638", f"the ledger is charged {charged}: {uses:g} releases can pass one check" + (f" and spend {right['epsilon_spent']:g}" if right else ""))]
+    return [
+        _fault(
+            "DP638",
+            f"the ledger is charged {charged}: {uses:g} releases can pass one check"
+            + (f" and spend {right['epsilon_spent']:g}" if right else ""),
+        )
+    ]

@@ -87,7 +87,13 @@ class AuditResult:
             "subject": self.subject,
             "stated": dict(self.stated),
             "findings": [
-                {"code": f.code, "severity": f.severity, "message": f.message, "help": f.help, **({"span": f.span.to_json()} if f.span else {})}
+                {
+                    "code": f.code,
+                    "severity": f.severity,
+                    "message": f.message,
+                    "help": f.help,
+                    **({"span": f.span.to_json()} if f.span else {}),
+                }
                 for f in self.findings
             ],
             "static": None if self.static is None else self.static.to_json(),
@@ -110,7 +116,9 @@ class AuditResult:
         lines.append(f"stated      {stated or 'nothing'}")
         s = self.static
         if s is not None:
-            lines.append(f"recomputed  {_epsilon_text(s.epsilon_lower, s.epsilon)} at delta {s.delta:g}, neighbours {s.neighbours or 'not stated'}")
+            lines.append(
+                f"recomputed  {_epsilon_text(s.epsilon_lower, s.epsilon)} at delta {s.delta:g}, neighbours {s.neighbours or 'not stated'}"
+            )
             lines.append(f"            {s.how}")
             if s.rho is not None and math.isfinite(s.rho):
                 low = "" if s.rho_lower is None or s.rho_lower == s.rho else f"between {s.rho_lower:.5g} and "

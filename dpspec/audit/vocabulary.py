@@ -102,14 +102,14 @@ EVENTS: Mapping[str, Kind] = {
         ("sensitivity", "scale", "degrees", "dimension"),
         (("scale",), ("degrees",), ("dimension",), ("sensitivity",)),
     ),
+    "truncated_laplace": Kind("Laplace noise cut off at a bound", (*_L1, "scale", "epsilon", "bound"), (("scale", "epsilon"), ("bound",))),
+    "uniform": Kind("uniform noise on an interval", (*_L1, "width"), (("width",),)),
     "exact": Kind("a statistic of the private data released without noise", ("condition",), ()),
     "sequence": Kind("several releases on the same records", _BODY, (_BODY,)),
     "parallel": Kind("the same releases on disjoint parts", (*_BODY, "parts", "parts_per_unit"), (_BODY,)),
     "select_until": Kind("repeat until a private test passes, publish the accepted result", (*_BODY, "limit"), (_BODY,)),
     "poisson_sampled": Kind("a fresh Poisson subset", (*_BODY, "rate", "once"), (_BODY, ("rate",))),
-    "fixed_sampled": Kind(
-        "a fresh subset of fixed size without replacement", (*_BODY, "rate", "size", "n"), (_BODY, ("rate", "size"))
-    ),
+    "fixed_sampled": Kind("a fresh subset of fixed size without replacement", (*_BODY, "rate", "size", "n"), (_BODY, ("rate", "size"))),
     "shuffled": Kind("fixed batches of one random permutation", (*_BODY, "batches", "epochs"), (_BODY, ("batches",))),
     "subset": Kind("a subset whose selection is not a known sampler", (*_BODY, "rate", "method"), (_BODY,)),
 }
@@ -155,12 +155,40 @@ EVENT_ALIASES: Mapping[str, str] = {
     "sampled": "subset",
 }
 
+#: Other spellings of fields. The last group only inside samplers, where q cannot mean anything else.
+FIELD_ALIASES: Mapping[str, str] = {
+    "std": "sigma",
+    "stddev": "sigma",
+    "standard_deviation": "sigma",
+    "noise_scale": "scale",
+    "b": "scale",
+    "max_grad_norm": "clip_norm",
+    "l2_norm_clip": "clip_norm",
+    "clip_bound": "clip_norm",
+    "steps": "count",
+    "num_steps": "count",
+    "repetitions": "count",
+    "sampling_rate": "rate",
+    "sampling_probability": "rate",
+    "sample_rate": "rate",
+    "q": "rate",
+}
+
+#: Other spellings of channel fields.
+CHANNEL_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "categories": ("k", "domain_size", "domain"),
+    "buckets": ("g", "hash_range"),
+    "keep": ("p", "p_true", "keep_probability"),
+    "size": ("w", "subset_size"),
+    "include": ("p", "p_true"),
+    "hashes": ("h",),
+    "dimension": ("d",),
+}
+
 CHANNELS: Mapping[str, Kind] = {
     "matrix": Kind("conditional probabilities, one row an input", ("inputs", "outputs", "rows", "neighbours"), (("rows",),)),
     "unary": Kind("a one-hot vector, every bit flipped on its own", ("p_true_bit", "q_other_bit", "p", "q", "hot_bits"), ()),
-    "unary_subset": Kind(
-        "some bits of a one-hot vector", ("p_true_bit", "q_other_bit", "p", "q", "sampled_bits"), (("sampled_bits",),)
-    ),
+    "unary_subset": Kind("some bits of a one-hot vector", ("p_true_bit", "q_other_bit", "p", "q", "sampled_bits"), (("sampled_bits",),)),
     "randomized_response": Kind("k-ary randomized response", ("categories", "keep", "epsilon"), (("categories",),)),
     "local_hashing": Kind("a public random hash, then randomized response", ("buckets", "keep", "epsilon"), (("buckets",),)),
     "subset_selection": Kind(

@@ -44,13 +44,13 @@ CODES: dict[str, Code] = {
     ),
     "DP608": Code(
         "an accountant or ledger is wrong or fails",
-        "The tool's answer is not what its own rule gives, is no upper bound, or is missing. A failure must never turn into a default value.",
+        "The tool's answer is not what its own rule gives, is no upper bound, or is missing. A failure must never become a default value.",
     ),
     "DP609": Code("the guarantee holds", "The certified upper bound is at most the stated value."),
     # ----------------------------------------------------------------------------------------------- neighbours, sensitivity
     "DP610": Code(
         "the factor two of replace-one is missing",
-        "Replacing a record in a sum of vectors of norm at most C moves the sum by up to 2C; adding, removing or zeroing one moves it by C. "
+        "Replacing a record in a sum of vectors of norm at most C moves the sum by up to 2C; adding, removing or zeroing one by C. "
         "An accountant that is told noise/C and the relation replace-one must double the shift itself; some do not.",
         references=("google/differential-privacy#378",),
     ),
@@ -68,7 +68,7 @@ CODES: dict[str, Code] = {
     "DP614": Code("a pure guarantee with a positive delta", "Pure DP has delta 0; with a delta the variant is approximate DP."),
     "DP615": Code(
         "accounting and sampler do not match",
-        "Shuffled batches of fixed size are not Poisson batches: their amplification can be far smaller (Chua et al. 2024). Account for the "
+        "Shuffled batches of fixed size are not Poisson batches: their amplification can be far smaller (Chua et al. 2024). Account the "
         "sampler that ran.",
         references=("Chua et al. 2024",),
     ),
@@ -83,12 +83,12 @@ CODES: dict[str, Code] = {
     ),
     "DP618": Code(
         "the central-limit accountant was used as a guarantee",
-        "mu = q sqrt(T (exp(1/z^2) - 1)) is a limit for many steps. It approaches the true loss from below, so at finite T it certifies nothing.",
+        "mu = q sqrt(T (exp(1/z^2) - 1)) is a limit for many steps. It nears the true loss from below, so it certifies nothing.",
         references=("Bu, Dong, Long, Su 2020",),
     ),
     "DP619": Code(
         "the number needs the Gaussian form, not the generic conversion",
-        "From rho-zCDP alone the best generic conversion gives a larger epsilon; the stated one follows when all noise is (discrete) Gaussian.",
+        "From rho-zCDP alone the best generic conversion gives a larger epsilon; the stated one follows when all noise is Gaussian.",
     ),
     "DP620": Code(
         "a statistic of private records carries no noise",
@@ -96,7 +96,7 @@ CODES: dict[str, Code] = {
     ),
     "DP621": Code(
         "noise or bounds are computed from the protected records",
-        "Bounds, ranges and thresholds must be public, enforced, or released with budget. Otherwise the scale itself tells neighbours apart.",
+        "Bounds, ranges and thresholds must be public, enforced, or released with budget. Otherwise the scale tells neighbours apart.",
     ),
     "DP622": Code(
         "the sensitivity is assumed, not enforced",
@@ -151,16 +151,20 @@ CODES: dict[str, Code] = {
         "(Lyu, Su, Li 2017).",
         references=("Lyu, Su, Li 2017",),
     ),
-    "DP635": Code("the noisy maximum itself is released", "Publishing the value costs as much as publishing all n noisy answers: n Delta/b."),
+    "DP635": Code(
+        "the noisy maximum itself is released", "Publishing the value costs as much as publishing all n noisy answers: n Delta/b."
+    ),
     "DP636": Code(
         "bounded-range accounting for a mechanism that is not bounded range",
         "rho = epsilon^2/8 belongs to the exponential mechanism. Permute-and-flip and Laplace noisy max are epsilon^2/2.",
         references=("opendp/opendp#2911",),
     ),
-    "DP637": Code("the noise scale looks inverted", "Laplace noise has scale Delta/epsilon. epsilon/Delta gives Delta^2/epsilon as the loss."),
+    "DP637": Code(
+        "the noise scale looks inverted", "Laplace noise has scale Delta/epsilon. epsilon/Delta gives Delta^2/epsilon as the loss."
+    ),
     "DP638": Code(
         "the ledger is not written before the draw",
-        "Reserve before the first draw, atomically, and keep the reservation when the computation fails; otherwise two runs pass one check, "
+        "Reserve before the first draw, atomically, and keep the reservation when the run fails; otherwise two runs pass one check, "
         "and a late error gives noise for free.",
     ),
     "DP639": Code("the stated rule does not give the stated number", "The named composition rule, evaluated, differs from what is stated."),
@@ -168,7 +172,9 @@ CODES: dict[str, Code] = {
         "runs that were looked at and discarded are not counted",
         "Choosing among several private runs costs every run whose result influenced the choice.",
     ),
-    "DP641": Code("outputs outside the accounting", "Losses, metrics, norms or thresholds that leave the analysis without noise or budget."),
+    "DP641": Code(
+        "outputs outside the accounting", "Losses, metrics, norms or thresholds that leave the analysis without noise or budget."
+    ),
     "DP642": Code(
         "a local randomizer has another epsilon than stated",
         "The largest ratio over all outputs, all pairs of inputs and both directions decides, not one output or an assumed symmetry.",
@@ -191,6 +197,9 @@ CODES: dict[str, Code] = {
     "DP673": Code("no model for this mechanism", "The auditor derives nothing for mechanisms it does not know."),
     "DP674": Code("a field is missing", "The mechanism's guarantee depends on it."),
     "DP675": Code("the channel is not usable", "Rows must be probability distributions over the same outputs."),
-    "DP676": Code("the format was not recognised", "Known: a deployment description, a channel matrix, DP-SGD parameters, a registry entry, a plan or record."),
+    "DP676": Code(
+        "the format was not recognised",
+        "Known: a deployment description, a channel matrix, DP-SGD parameters, a registry entry, a plan or record.",
+    ),
     "DP677": Code("nothing to audit", "The document holds neither a claim nor a mechanism."),
 }
