@@ -126,7 +126,7 @@ CODES: dict[str, Code] = {
     ),
     "DP123": Code(
         "more than one document",
-        "A YAML spec is one document. The second one would be silently ignored by most readers.",
+        "A YAML spec is one document. Most readers would silently ignore the second one, and with it whatever it says about the budget.",
     ),
     "DP124": Code(
         "the version of the language",
