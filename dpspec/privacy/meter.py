@@ -315,7 +315,7 @@ class Release:
             ]
         except Exception as problem:
             raise self.__fail(
-                "DP323", f"draws {', '.join(names)}: {problem}", "hand over blocks (x, y) of one row a user, as the channels are planned"
+                "DP325", f"draws {', '.join(names)}: {problem}", "hand over blocks (x, y) of one row a user, as the channels are planned"
             ) from problem
         return tuple(self.__done(name, entry, value, users) for name, (entry, _), value in zip(names, found, out, strict=True))
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from dpspec.privacy.channels.gaussian_ball_product import GaussianBallProduct
 from dpspec.privacy.channels.gaussian_outer import GaussianOuter
 from dpspec.privacy.channels.gaussian_product import GaussianProduct
 from dpspec.privacy.channels.gaussian_vector import GaussianVector
@@ -152,6 +153,7 @@ def _means(channel, records, level, trials, per_user):
     [
         (GaussianVector(2, 1.0), np.array([[0.2, 0.1], [3.0, 4.0], [np.nan, 1.0]])),
         (GaussianProduct(2, 0.5, 2.0), (np.array([[0.2, 0.1], [3.0, -4.0], [0.1, 0.0]]), np.array([1.0, -5.0, np.inf]))),
+        (GaussianBallProduct(2, 1.0, 2.0), (np.array([[0.2, 0.1], [3.0, -4.0], [0.1, 0.0]]), np.array([1.0, -5.0, np.inf]))),
         (GaussianOuter(2, 1.0), np.array([[0.2, 0.1], [3.0, 4.0], [0.5, -0.5]])),
     ],
 )
@@ -163,6 +165,7 @@ def test_aggregate_law(channel, records):
     expected = {
         "gaussian-vector": np.array([0.2 + 0.6 + 0, 0.1 + 0.8 + 0]) / 3,
         "gaussian-product": np.array([0.2 - 1.0 + 0, 0.1 + 1.0 + 0]) / 3,
+        "gaussian-ball-product": np.array([0.2 - 1.2 + 0, 0.1 + 1.6 + 0]) / 3,
         "gaussian-outer": np.array([0.04 + 0.36 + 0.25, 0.02 + 0.48 - 0.25, 0.02 + 0.48 - 0.25, 0.01 + 0.64 + 0.25]) / 3,
     }[channel.kind]
     spread = channel.scale(0.8) / math.sqrt(3)
@@ -180,6 +183,24 @@ def test_product_sensitivity_is_the_diameter():
     x, y, _ = channel.clip((5 * rng.normal(size=(2000, 3)), 5 * rng.normal(size=2000)))
     z = x * y[:, None]
     assert np.max(np.linalg.norm(z[:1000] - z[1000:], axis=1)) <= channel.sensitivity * (1 + 1e-12)
+
+
+def test_ball_product_sensitivity_and_its_fast_path():
+    channel = GaussianBallProduct(3, 1.5, 0.5)
+    rng = np.random.default_rng(0)
+    x, y = 2 * rng.normal(size=(2000, 3)), 2 * rng.normal(size=2000)
+    a, b, _ = channel.clip((x, y))
+    z = a * b[:, None]
+    assert np.max(np.linalg.norm(z[:1000] - z[1000:], axis=1)) <= channel.sensitivity * (1 + 1e-12)
+    assert channel.sensitivity == 2 * 1.5 * 0.5
+    kept = x.copy()
+    quick, slow = channel.accumulate(), channel.accumulate()
+    quick.add(x, y)
+    slow.add(np.vstack([x, [np.nan, 0, 0]]), np.append(y, 1.0))  # a bad record sends the block through the general path
+    assert np.array_equal(x, kept)
+    assert np.allclose(quick._total, z.sum(axis=0), rtol=1e-10)
+    assert np.allclose(slow._total, z.sum(axis=0), rtol=1e-10)
+    assert slow.count == quick.count + 1
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 6])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpspec.privacy.channels.gaussian_ball_product import GaussianBallProduct
 from dpspec.privacy.channels.gaussian_outer import GaussianOuter
 from dpspec.privacy.channels.gaussian_product import GaussianProduct
 from dpspec.privacy.channels.gaussian_vector import GaussianVector
@@ -342,6 +343,50 @@ def test_every_path_estimates_the_clipped_mean(channel, path):
     assert out.shape == truth.shape
     assert np.all(np.abs(out - truth) < 5 * release.scale("m") / math.sqrt(n))
     assert release.close()[0]["users"] == n
+
+
+@pytest.mark.parametrize("per_user", [False, True])
+def test_several_channels_in_one_pass(per_user):
+    rng = np.random.default_rng(2)
+    n = 30_000
+    x, y = rng.normal(size=(n, 2)), rng.normal(size=n)
+    channels = {
+        "outer": GaussianOuter(2, 1.0),
+        "xy": GaussianBallProduct(2, 1.0, 0.5),
+        "x": GaussianVector(2, 1.0),
+        "h": Hemisphere(2, 1.0),
+    }
+    plan = Plan(Sequence(tuple(Draw(k, c, per="user") for k, c in channels.items())), dict.fromkeys(channels, 0.5))
+    release = Release(plan, StudyNoise(6, int(per_user)), mode="study", per_user=per_user)
+    out = dict(
+        zip(
+            channels,
+            release.mean_blocks_many(tuple(channels), ((x[s : s + 7000], y[s : s + 7000]) for s in range(0, n, 7000))),
+            strict=True,
+        )
+    )
+    ball = x / np.maximum(1.0, np.linalg.norm(x, axis=1, keepdims=True))
+    truth = {
+        "outer": np.einsum("ij,ik->jk", ball, ball) / n,
+        "xy": (ball * np.clip(y, -0.5, 0.5)[:, None]).mean(axis=0),
+        "x": ball.mean(axis=0),
+        "h": ball.mean(axis=0),
+    }
+    for name in channels:
+        assert np.all(np.abs(out[name] - truth[name]) < 5 * release.scale(name) / math.sqrt(n))
+    assert [e["users"] for e in release.close()] == [n] * 4
+
+
+@pytest.mark.parametrize(
+    ("names", "code"), [((), "DP320"), (("outer", "outer"), "DP320"), (("outer", "gradient"), "DP320"), (("outer",), "DP325")]
+)
+def test_one_pass_fails_closed(names, code):
+    release = open_release()
+    with pytest.raises(PrivacyError) as failure:
+        release.mean_blocks_many(names, [(np.zeros((2, 9)), np.zeros(2))])
+    assert failure.value.code == code
+    with pytest.raises(PrivacyError):
+        release.laplace("count", 1.0, sensitivity=1.0)
 
 
 def test_release_mode_goes_through_the_clients(monkeypatch):

@@ -59,8 +59,9 @@ def check_positive(**values: float) -> None:
 
 
 def rows(records: Any, dim: int) -> tuple[Array, bool]:
-    """The records as a new (users, dim) array, rows with a NaN or an infinity set to 0, and whether it was a single record."""
-    x = np.array(records, dtype=float)
+    """The records as a new (users, dim) array, rows with a NaN or an infinity set to 0, and whether it was a single record. Of a pair
+    (x, y) it is x."""
+    x = np.array(records[0] if isinstance(records, tuple) else records, dtype=float)
     single = x.ndim == 0 if dim == 1 and x.ndim == 0 else x.ndim == 1 and x.shape == (dim,)
     if dim == 1 and x.ndim == 1 and x.size != 1:
         x = x.reshape(-1, 1)
