@@ -87,10 +87,10 @@ def test_against_the_library_of_google(epsilon: float, delta: float) -> None:
 
 def test_calibration_takes_milliseconds() -> None:
     gaussian.mu_of(1, 1e-5)
-    start = time.perf_counter()
+    start = time.process_time()
     for k in range(20):
         gaussian.noise_multiplier(0.1 + 0.3 * k, 1e-6, 1000)
-    assert (time.perf_counter() - start) / 20 < 0.005  # about 0.15 ms on an idle core
+    assert (time.process_time() - start) / 20 < 0.005  # about 0.15 ms on an idle core
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(-1, 1e-5), (1, 0), (1, 1), (math.nan, 1e-5), (math.inf, 1e-5), (1, "no")])

@@ -6,7 +6,6 @@ import dataclasses
 import math
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -172,7 +171,7 @@ def test_the_library_forgets_repetitions_of_randomised_response() -> None:
 
 
 def test_recheck_of_many_gaussians_is_quick_with_the_import() -> None:
-    """From a cold process: import, calibrate, recheck. 1.5 s is the target on an idle core; the test allows for a busy machine."""
+    """From a cold process: import, calibrate, recheck. 1.5 s on an idle core (processor time, with room for a slower one)."""
     program = (
         "import time\n"
         "from tests.privacy.test_second import draw, APPROX\n"
@@ -180,10 +179,10 @@ def test_recheck_of_many_gaussians_is_quick_with_the_import() -> None:
         "from dpspec.privacy.schedule import Repeat\n"
         "from dpspec.privacy.second import recheck\n"
         "c = calibrate(Repeat(draw(), 10**6), APPROX)\n"
-        "start = time.perf_counter(); recheck(c); print(time.perf_counter() - start)\n"
+        "start = time.process_time(); recheck(c); print(time.process_time() - start)\n"
     )
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert float(out.stdout) < 6
+    assert float(out.stdout) < 3
 
 
 def test_calibration_alone_does_not_import_the_second_accountant() -> None:
@@ -200,6 +199,4 @@ def test_calibration_alone_does_not_import_the_second_accountant() -> None:
 def test_budget_in_text_is_compared_exactly() -> None:
     c = calibrate(draw("a", "pure"), Budget(epsilon=Fraction(1, 3)))
     assert Fraction(c.levels["a"]) <= Fraction(1, 3)
-    start = time.perf_counter()
     assert recheck(c).epsilon == pytest.approx(1 / 3)
-    assert time.perf_counter() - start < 1
