@@ -161,15 +161,19 @@ def _expit_minus(a: End, b: End) -> Profile:
     |t| = log(2 + sqrt 3) and falls beyond."""
     near = _nearest_zero(a, b)
 
-    def third_up(t: Fraction) -> Fraction:  # >= |f''(t)|
-        z = abs(float(t))
-        e = math.exp(-min(z, 700.0))
-        return min(padded_up(math.sqrt(3.0) / 18.0), padded_up(e * -math.expm1(-z) / (1.0 + e) ** 3)) if t else ZERO
+    def third_up(t: Fraction) -> Fraction:  # >= |f''(t)| = e(1 - e)/(1 + e)^3 with e = exp(-|t|); each factor rounded its own way
+        if t == 0:
+            return ZERO
+        near_zero, beyond = _exp_up(-abs(t)) or ONE, float(_exp_down(-abs(t)))
+        small = padded_up(-math.expm1(-min(float(padded_up(float(abs(t)))), 700.0)))
+        return min(padded_up(math.sqrt(3.0) / 18.0), near_zero * small * padded_up((1.0 + beyond) ** -3))
 
     def third_down(t: Fraction) -> Fraction:
-        z = abs(float(t))
-        e = math.exp(-z) if z < 700 else 0.0
-        return max(ZERO, padded_down(e * -math.expm1(-z) / (1.0 + e) ** 3)) if t else ZERO
+        if t == 0:
+            return ZERO
+        over = float(_exp_up(-abs(t)) or ONE)
+        small = padded_down(-math.expm1(-min(float(padded_down(float(abs(t)))), 700.0)))
+        return max(ZERO, _exp_down(-abs(t)) * small * padded_down((1.0 + over) ** -3))
 
     def unimodal_up(p: Fraction, q: End) -> Fraction:  # sup of |f''| over p <= |t| <= q
         below, beyond = float(padded_down(_PEAK_AT)), float(padded_up(_PEAK_AT))

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpspec.spec.expr import Expr
 from dpspec.symbolic.jets import Outer, jet
-from dpspec.symbolic.normal import Poly, text
+from dpspec.symbolic.losses import recognise
+from dpspec.symbolic.normal import Poly, Scope, normal_form, text
+from dpspec.symbolic.parts import split
 
 Vector: TypeAlias = NDArray[np.float64]
 
@@ -20,30 +25,40 @@ Vector: TypeAlias = NDArray[np.float64]
 class MarginLoss:
     """phi(u, y) and its derivatives in u. Arguments broadcast; results are float64 arrays of the broadcast shape.
 
-    At a kink ``derivative`` is the derivative from the left for max(0, z) as a function of z (zero at z = 0) and zero for |z|; both
-    are subgradients. ``second`` leaves the kink out. Values that overflow are infinite, without a warning.
+    At a kink ``derivative`` is a subgradient (for max(0, z) the one from the left, zero at z = 0; for |z| zero), and ``second`` leaves
+    the kink out. Values that overflow are infinite, without a warning. Pairwise losses with two labels take the second as ``y2``.
     """
 
     name: str
     form: Poly
 
-    def value(self, u: ArrayLike, y: ArrayLike = 0.0) -> Vector:
-        return self._order(u, y, 0)
+    def value(self, u: ArrayLike, y: ArrayLike = 0.0, y2: ArrayLike = 0.0) -> Vector:
+        return self._order(u, y, y2, 0)
 
-    def derivative(self, u: ArrayLike, y: ArrayLike = 0.0) -> Vector:
-        return self._order(u, y, 1)
+    def derivative(self, u: ArrayLike, y: ArrayLike = 0.0, y2: ArrayLike = 0.0) -> Vector:
+        return self._order(u, y, y2, 1)
 
-    def second(self, u: ArrayLike, y: ArrayLike = 0.0) -> Vector:
-        return self._order(u, y, 2)
+    def second(self, u: ArrayLike, y: ArrayLike = 0.0, y2: ArrayLike = 0.0) -> Vector:
+        return self._order(u, y, y2, 2)
 
-    def _order(self, u: ArrayLike, y: ArrayLike, order: int) -> Vector:
-        a, b = np.asarray(u, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    def _order(self, u: ArrayLike, y: ArrayLike, y2: ArrayLike, order: int) -> Vector:
+        a, b, c = (np.asarray(v, dtype=np.float64) for v in (u, y, y2))
+        shape = np.broadcast_shapes(a.shape, b.shape, c.shape)
         with np.errstate(all="ignore"):
-            out = jet(self.form, {"u": a, "y": b}, _ARRAYS, order).d[order]
-        return np.asarray(np.broadcast_to(out, np.broadcast_shapes(a.shape, b.shape)), dtype=np.float64)
+            short = _short(self.form, order)
+            out = short(a, b) if short else jet(self.form, {"u": a, "y": b, "y1": b, "y2": c}, _ARRAYS, order).d[order]
+        return out if out.shape == shape else np.array(np.broadcast_to(out, shape))
 
     def __str__(self) -> str:
         return f"{self.name}: {text(self.form)}"
+
+
+def margin_functions(loss: Expr, names: Mapping[str, Fraction | int | float] | None = None) -> MarginLoss:
+    """The data part of a loss in w, x, y as vectorised functions, the regulariser left out. Raises
+    :class:`dpspec.symbolic.normal.NoNormalForm` when it is no function of the margin and the label."""
+    form = split(normal_form(loss, Scope(names or {}))).data
+    named = recognise(form)
+    return MarginLoss("expression" if named is None else named.name, form)
 
 
 def expit(z: Vector) -> Vector:
@@ -51,6 +66,52 @@ def expit(z: Vector) -> Vector:
     e = np.exp(-np.abs(z))
     out: Vector = np.where(z >= 0, 1.0, e) / (1.0 + e)
     return out
+
+
+#: f' and f'' of the named losses in their own argument, written for speed; params as in :func:`dpspec.symbolic.normal.named_loss`.
+_SHORT: dict[str, tuple[Callable[..., Vector], Callable[..., Vector]]] = {
+    "logistic": (lambda z: -expit(-z), lambda z: _bump(z)),
+    "sigmoid": (lambda z: -_bump(z), lambda z: _bump(z) * np.tanh(z / 2)),
+    "hinge": (lambda z, m=1.0: -1.0 * (z < m), lambda z, m=1.0: np.zeros_like(z)),
+    "squared-hinge": (lambda z, m=1.0: -2.0 * np.maximum(m - z, 0.0), lambda z, m=1.0: 2.0 * (z < m)),
+    "smoothed-hinge": (lambda z, b, m: _soft_step(z - m, b), lambda z, b, m: b * b / 2 / ((z - m) ** 2 + b * b) ** 1.5),
+    "squared": (lambda s: s, lambda s: np.ones_like(s)),
+    "absolute": (lambda s: np.sign(s), lambda s: np.zeros_like(s)),
+    "huber": (lambda s, c: np.clip(s, -c, c), lambda s, c: (np.abs(s) <= c) * 1.0),
+    "biweight": (
+        lambda s, c: s * np.maximum(1 - (s / c) ** 2, 0.0) ** 2,
+        lambda s, c: np.maximum(1 - (s / c) ** 2, 0.0) * (1 - 5 * (s / c) ** 2),
+    ),
+}
+
+
+def _bump(z: Vector) -> Vector:
+    """s(z)(1 - s(z)) of the logistic function s."""
+    e = np.exp(-np.abs(z))
+    out: Vector = e / (1.0 + e) ** 2
+    return out
+
+
+def _soft_step(v: Vector, b: float) -> Vector:
+    """(v/sqrt(v^2 + b^2) - 1)/2, without cancellation for large v."""
+    r = np.hypot(v, b)
+    out: Vector = np.where(v > 0, -b * b / (2 * r * (r + np.abs(v))), (v / r - 1) / 2)
+    return out
+
+
+@lru_cache(maxsize=256)
+def _short(form: Poly, order: int) -> Callable[[Vector, Vector], Vector] | None:
+    """The direct formula of a derivative of a recognised loss; None where there is none (values always go the general way)."""
+    named = recognise(form) if order else None
+    if named is None or named.name not in _SHORT:
+        return None
+    g = _SHORT[named.name][order - 1]
+    params, factor = [float(p) for p in named.params], float(named.factor)
+    if named.family == "residual":
+        return lambda u, y: factor * g(u - y, *params)
+    if order == 1:
+        return lambda u, y: factor * y * g(y * u, *params)
+    return lambda u, y: factor * (y * y) * g(y * u, *params)
 
 
 class _Arrays:

@@ -18,6 +18,9 @@ from dpspec.spec.expr import Bin, Call, Expr, Inner, Name, Neg, Norm, Num
 #: Powers up to this one are multiplied out when the base has few terms.
 MAX_EXPANDED_POWER = 8
 MAX_TERMS = 60
+#: Atoms in a normal form, nested ones counted. Small enough that a hostile expression ends at once.
+MAX_SIZE = 2_000
+MAX_EXPONENT = 64
 
 #: Named losses, with the least and the greatest number of parameters.
 NAMED_LOSSES: Mapping[str, tuple[int, int]] = {
@@ -127,10 +130,24 @@ def text(p: Poly) -> str:
     return " + ".join(str(c) if not m else (mono_text(m) if c == 1 else f"{c}*{mono_text(m)}") for m, c in p.terms)
 
 
+def _atom_size(a: Atom) -> int:
+    match a:
+        case Var():
+            return 1
+        case Fn(args=args):
+            return 1 + sum(_atom_size(b) for p in args for m, _ in p.terms for b, _ in m)
+        case Pow(base=base):
+            return 1 + sum(_atom_size(b) for m, _ in base.terms for b, _ in m)
+
+
 def poly(terms: Mapping[Mono, Fraction]) -> Poly:
     kept = [(m, c) for m, c in terms.items() if c != 0]
     if len(kept) > MAX_TERMS:
         raise NoNormalForm("the loss has too many terms once multiplied out")
+    if sum(_atom_size(a) for m, _ in kept for a, _ in m) > MAX_SIZE:
+        raise NoNormalForm("the loss is too large once multiplied out")
+    if any(abs(k) > MAX_EXPONENT for m, _ in kept for _, k in m):
+        raise NoNormalForm(f"a power beyond {MAX_EXPONENT} is not covered")
     return Poly(tuple(sorted(kept, key=lambda mc: mono_text(mc[0]))))
 
 
@@ -184,9 +201,9 @@ def _product(m: Mono, n: Mono) -> Poly:
             powers[a] = powers.get(a, 0) + k
     extra = ONE
     for a, k in list(powers.items()):
-        if isinstance(a, Fn) and a.name == "abs" and k >= 2:  # |z|^2 = z^2
-            extra = mul(extra, power(a.args[0], k - k % 2))
-            powers[a] = k % 2
+        if isinstance(a, Fn) and a.name == "abs" and k >= 2 and k % 2 == 0:  # |z|^2 = z^2
+            extra = mul(extra, power(a.args[0], k))
+            powers[a] = 0
     if exponent.terms:
         extra = mul(extra, of_atom(Fn("exp", (exponent,)))) if extra != ONE else of_atom(Fn("exp", (exponent,)))
     mono = tuple(sorted(((a, k) for a, k in powers.items() if k != 0), key=lambda ak: atom_text(ak[0])))
@@ -212,6 +229,8 @@ def power(base: Poly, exponent: Fraction | int) -> Poly:
         return ONE
     if e == 1:
         return base
+    if abs(e) > MAX_EXPONENT:
+        raise NoNormalForm(f"a power beyond {MAX_EXPONENT} is not covered")
     if c is not None:
         if e.denominator == 1:
             if c == 0 and e < 0:

@@ -1,0 +1,78 @@
+"""The certificate of a loss."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from dpspec.symbolic.domains import Margin
+from dpspec.symbolic.findings import Finding
+from dpspec.symbolic.normal import Poly
+from dpspec.symbolic.rounding import down, up
+
+if TYPE_CHECKING:  # NumPy comes in only when the loss is evaluated
+    from dpspec.symbolic.margin import MarginLoss
+
+Method: TypeAlias = Literal["closed form", "interval branch and bound", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Constants of one loss on one pair of domains. Infinite means "no finite constant is proved".
+
+    ``lipschitz``, ``lipschitz_inf``, ``lipschitz_l1``: bounds on the l2, l_inf and l1 norm of the gradient of the data part (the
+    regulariser has the same gradient for every record, so it cancels in the difference between neighbouring data sets).
+    ``smooth``: of the data part in l2; ``smooth_l1`` in the l1 geometry (sup|phi''| times the squared l_inf radius of x).
+    ``convex`` and ``strongly_convex``: of the data part and the regulariser together, for every record; None is "not decided".
+    ``l2``: lam of the ridge term lam/2 |w|^2; ``l1``: weight of |w|_1. ``slope``, ``curve``, ``least_curve``: sup|phi'|, sup|phi''|
+    and inf phi''. ``form``: the data part in normal form, None when there is none. ``exact_regulariser`` is False when the loss has a
+    data-independent term that is neither ridge nor l1.
+    """
+
+    name: str
+    method: Method
+    lipschitz: float = math.inf
+    lipschitz_inf: float = math.inf
+    lipschitz_l1: float = math.inf
+    smooth: float = math.inf
+    smooth_l1: float = math.inf
+    convex: bool | None = None
+    data_convex: bool | None = None
+    strongly_convex: float = 0.0
+    l2: float = 0.0
+    l1: float = 0.0
+    slope: float = math.inf
+    curve: float = math.inf
+    least_curve: float = -math.inf
+    margin: Margin | None = None
+    evidence: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    form: Poly | None = None
+    exact_regulariser: bool = True
+
+    @property
+    def ok(self) -> bool:
+        """Whether a finite Lipschitz constant is proved."""
+        return math.isfinite(self.lipschitz)
+
+    @property
+    def gradient_coordinate_bound(self) -> float:
+        """Bound on every coordinate of a record's gradient."""
+        return self.lipschitz_inf
+
+    @property
+    def margin_range(self) -> tuple[float, float]:
+        m = self.margin
+        if m is None:
+            return (-math.inf, math.inf)
+        return (-math.inf if m.low is None else down(m.low), math.inf if m.high is None else up(m.high))
+
+    @property
+    def margin_loss(self) -> MarginLoss:
+        """The data part as vectorised functions. Raises ValueError when the loss has no normal form."""
+        if self.form is None:
+            raise ValueError(f"the loss {self.name} has no normal form")
+        from dpspec.symbolic.margin import MarginLoss
+
+        return MarginLoss(self.name, self.form)

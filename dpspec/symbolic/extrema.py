@@ -1,0 +1,129 @@
+"""The extrema of phi' and phi'' for one case of a loss: closed form, or branch and bound, or nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+from dpspec.symbolic.convexity import curvature
+from dpspec.symbolic.domains import Margin
+from dpspec.symbolic.losses import Constants, constants, drop_free, recognise
+from dpspec.symbolic.normal import add, substitute, var, variables
+from dpspec.symbolic.parts import Case, labels
+
+#: A margin and a label.
+Point: TypeAlias = tuple[Fraction, Fraction]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    name: str
+    bounds: Constants
+    convex: bool | None
+    closed: bool
+    boxes: int = 0
+    loose: bool = False
+    concave_at: tuple[Fraction, Fraction] | None = None
+
+
+def case_constants(case: Case, margin: Margin) -> Result:
+    named = recognise(case.form)
+    if named is not None:
+        bounds = constants(named, margin, case.y)
+        convex = True if named.convex else None
+        if not named.convex and bounds.least is not None and bounds.least >= 0:
+            convex = True
+        at = concave_point(case, margin) if convex is None else None
+        return Result(named.name, bounds, False if at is not None else convex, True, concave_at=at)
+    by_rules = curvature(case.form) in ("constant", "affine", "convex")
+    if not margin.bounded or (not case.y.values and (case.y.low is None or case.y.high is None)):
+        at = None if by_rules else concave_point(case, margin)
+        return Result(
+            "expression",
+            Constants(None, None, Fraction(0) if by_rules else None, None),
+            by_rules or (None if at is None else False),
+            False,
+            concave_at=at,
+        )
+    return _branch_and_bound(case, margin, by_rules)
+
+
+def _branch_and_bound(case: Case, margin: Margin, by_rules: bool) -> Result:
+    from dpspec.symbolic.enclose import supremum
+
+    assert margin.low is not None
+    assert margin.high is not None
+    ends = [(v, v) for v in case.y.values] or [(known(case.y.low), known(case.y.high))]
+    residual = drop_free(substitute(case.form, {"u": add(var("u"), var("y"))}))
+    shifted = "y" not in variables(residual)
+    if shifted:
+        # a function of s = u - y: one dimension instead of two, with exactly the same range, and squares of s stay whole
+        form = residual
+        boxes = [(margin.low - high, margin.high - low, Fraction(0), Fraction(0)) for low, high in ends]
+    else:
+        form = case.form
+        boxes = [(margin.low, margin.high, low, high) for low, high in ends]
+    first = supremum(form, "abs-first", boxes)
+    second = supremum(form, "abs-second", boxes)
+    floor = 1e-9 * second.upper if math.isfinite(second.upper) else 0.0
+    concave = supremum(form, "minus-second", boxes, floor=floor)
+    least = None if math.isinf(concave.upper) else -Fraction(concave.upper)
+    convex: bool | None = None
+    if by_rules or (least is not None and least >= 0):
+        convex, least = True, max(least or Fraction(0), Fraction(0))
+    elif concave.lower > 0:
+        convex = False
+    bounds = Constants(
+        Fraction(first.upper) if math.isfinite(first.upper) else None,
+        Fraction(second.upper) if math.isfinite(second.upper) else None,
+        least,
+        _unshift(first.at, margin, ends) if shifted else first.at,
+    )
+    loose = (math.isfinite(first.upper) and not first.tight) or (math.isfinite(second.upper) and not second.tight)
+    at = None if convex is not False else _unshift(concave.at, margin, ends) if shifted else concave.at
+    return Result("expression", bounds, convex, False, first.leaves + second.leaves + concave.leaves, loose, at)
+
+
+def known(v: Fraction | None) -> Fraction:
+    assert v is not None
+    return v
+
+
+def _unshift(at: Point | None, margin: Margin, ends: Sequence[tuple[Fraction, Fraction]]) -> Point | None:
+    """From s = u - y back to some u and y of their ranges."""
+    if at is None:
+        return None
+    low, high = known(margin.low), known(margin.high)
+    for y0, y1 in ends:
+        u = min(max(at[0] + y0, low), high)
+        if y0 <= u - at[0] <= y1:
+            return u, u - at[0]
+    return None
+
+
+def concave_point(case: Case, margin: Margin) -> tuple[Fraction, Fraction] | None:
+    """A margin and a label where phi'' is proved negative, if a coarse search meets one."""
+    from dpspec.symbolic.enclose import derivative_at
+
+    low, high = window(margin)
+    best: tuple[float, Fraction, Fraction] | None = None
+    for label in labels(case):
+        for i in range(65):
+            u = low + (high - low) * i / 64
+            top = derivative_at(case.form, u, label, 2)[1]
+            if top < 0 and (best is None or top < best[0]):
+                best = (top, u, label)
+    return None if best is None else best[1:]
+
+
+def window(margin: Margin) -> tuple[Fraction, Fraction]:
+    """A bounded window of margins in which to look for counterexamples; attained margins when they are known."""
+    if margin.attained and margin.attained_low is not None and margin.attained_high is not None:
+        return margin.attained_low, margin.attained_high
+    return (
+        margin.low if margin.low is not None else Fraction(-16),
+        margin.high if margin.high is not None else Fraction(16),
+    )
