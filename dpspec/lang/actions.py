@@ -45,7 +45,7 @@ from dpspec.spec.model import (
 
 MAX_DIGITS = 64  # of one number, as written
 MAX_MAGNITUDE = 300  # 1e-300 <= |number| <= 1e300, or zero
-MAX_DEPTH = 80  # of one expression tree
+MAX_DEPTH = 60  # of one expression tree; below the limit on brackets, since printing may put each level into a pair
 MAX_GRID = 1000  # points of one log-grid
 
 Offsets: TypeAlias = tuple[int, int]

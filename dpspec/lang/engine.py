@@ -17,7 +17,7 @@ from dpspec.lang.vocabulary import HYPHENATED, SYMBOLS, ascii_name, nearest
 from dpspec.spec.diagnostics import Diagnostic
 
 MAX_PIECE = 20_000  # characters of one line or scalar
-MAX_TOKENS = 4_000  # of one line or scalar
+MAX_TOKENS = 4_000  # of one line or scalar, parentheses not counted
 MAX_BRACKETS = 64  # nested
 
 _SEGMENTS = tables.PATTERNS["NAME"] + "(?:-[A-Za-z][A-Za-z0-9_]*)*"
@@ -208,7 +208,7 @@ def parse_piece(start: str, text: str, locate: Locate) -> tuple[Any, Context]:
             values.append(token.value)
             spans.append((token.start, token.end))
             depths.append(0)
-            count += 1
+            count += token.value not in ("(", ")")  # printing may add parentheses, and must stay readable
             if count > MAX_TOKENS:
                 place = context.locate(token.start, token.end)
                 raise Unparsable(Diagnostic("DP112", "error", f"more than {MAX_TOKENS} tokens in one item", "Split it.", place))

@@ -82,7 +82,7 @@ CODES: dict[str, Code] = {
     "DP112": Code(
         "too deep or too long",
         "Nesting, the depth of an expression, the length of one item and the number of entries are bounded, so that every input is "
-        "read in bounded time and memory. No honest analysis comes near the bounds (64 nested brackets, 80 levels, 4000 tokens).",
+        "read in bounded time and memory. No honest analysis comes near the bounds (64 nested brackets, 60 levels, 4000 tokens).",
     ),
     "DP113": Code(
         "a number outside the accepted range",

@@ -82,6 +82,14 @@ def mutated(draw: st.DrawFn, texts: list[str]) -> str:
     return text
 
 
+@pytest.mark.parametrize("levels", [55, 58])
+def test_deep_expressions_survive(levels: int) -> None:
+    """Found by fuzzing: each minus sign is printed with a pair of parentheses, so a tree that is read must not print too deep."""
+    for minus in ("-" * levels + "n", "^".join(["n"] * levels), "/(".join(["n"] * levels) + ")" * (levels - 1)):
+        survives(f'analysis "a"\ndata\n  n = 5, k = {minus}\nprivacy central\n  epsilon = 1\nrelease r\n  estimate mean(x)\n', "a.dps")
+        parse_expr(minus)
+
+
 @pytest.mark.parametrize("path", sorted(SURFACES))
 @given(data=st.data())
 @MANY
