@@ -1,0 +1,108 @@
+"""Deployments, ours or anybody's, against what they state.
+
+:func:`audit` reads a file or object of any known format and answers with an :class:`AuditResult`; :func:`audit_static` and
+:func:`audit_exact` are its two halves. Empirical lower bounds are in :mod:`dpspec.audit.empirical`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpspec.audit.deployment import Deployment
+    from dpspec.audit.exact import ExactResult
+    from dpspec.audit.verdict import AuditResult
+
+__all__ = ["audit", "audit_exact", "audit_static", "load"]
+
+
+def audit_static(deployment: Deployment) -> AuditResult:
+    """Recompute the guarantee of a description and judge its claim. See :func:`dpspec.audit.static.audit_static`."""
+    from dpspec.audit.static import audit_static as run
+
+    return run(deployment)
+
+
+def audit_exact(channel: Any) -> ExactResult:
+    """The exact privacy of a channel or matrix of conditional probabilities. See :func:`dpspec.audit.exact.audit_exact`."""
+    from dpspec.audit.exact import audit_exact as run
+
+    return run(channel)
+
+
+def load(path: str | Path) -> Deployment:
+    """A file as a deployment: description (YAML or JSON), channel matrix (CSV or JSON), DP-SGD parameters, registry entry, plan or record.
+
+    Raises :class:`~dpspec.spec.diagnostics.SpecError` (DP67x) with every fault when the file cannot be used.
+    """
+    from dpspec.audit.deployment import Claim, Deployment, Setting, deployment_of
+    from dpspec.audit.exact import load_channel
+    from dpspec.audit.importers import import_document, kind_of
+    from dpspec.audit.yamlread import read_yaml
+    from dpspec.spec.diagnostics import Diagnostic, SpecError
+
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError([Diagnostic("DP670", "error", f"{file} cannot be read: {error}")], path=str(file)) from None
+    if file.suffix.lower() == ".csv":
+        setting = Setting(model="local", unit="report", neighbouring="local_replace")
+        return Deployment(file.name, setting, Claim(), channel=load_channel(text, str(file)))
+    read = read_yaml(text, str(file))
+    data = read.data
+    if isinstance(data, list):
+        data = {"rows": data}
+    if not isinstance(data, Mapping):
+        raise SpecError([Diagnostic("DP677", "error", "the document is empty: nothing to audit")], path=str(file), text=text)
+    try:
+        if kind_of(data) == "deployment":
+            found = deployment_of(data, spans=read.spans, path=str(file))
+            return replace(found, samples=tuple(str(file.parent / s) for s in found.samples))
+        return import_document(data, file.name)
+    except SpecError as error:
+        raise SpecError(error.diagnostics, path=str(file), text=text) from None
+
+
+def audit(subject: str | Path | Mapping[str, Any] | Deployment | Any) -> AuditResult:
+    """Audit a file (path), a document (mapping in any known format), a :class:`Deployment`, a channel or a matrix.
+
+    Raises :class:`~dpspec.spec.diagnostics.SpecError` when it cannot be used; ``result.exit_code`` is 0 or 1 otherwise.
+    """
+    from dpspec.audit.deployment import ChannelSpec, Claim, Deployment, Setting
+    from dpspec.audit.importers import import_document
+
+    if isinstance(subject, Deployment):
+        deployment = subject
+    elif isinstance(subject, (str, Path)):
+        deployment = load(subject)
+    elif isinstance(subject, Mapping):
+        deployment = import_document(subject)
+    else:
+        spec = subject if isinstance(subject, ChannelSpec) else ChannelSpec("matrix", {"rows": _rows(subject)})
+        deployment = Deployment("channel", Setting(model="local", unit="report", neighbouring="local_replace"), Claim(), channel=spec)
+    result = audit_static(deployment)
+    return _with_samples(result, deployment) if deployment.samples else result
+
+
+def _with_samples(result: AuditResult, deployment: Deployment) -> AuditResult:
+    """The empirical lower bound beside the proofs. It can refute, and it never turns a verdict into ``holds``."""
+    from dpspec.audit.empirical import audit_samples
+    from dpspec.spec.diagnostics import Diagnostic
+
+    claim = deployment.claim
+    found = audit_samples(
+        *deployment.samples, claim=claim.epsilon, delta=claim.delta or 0.0, mu=claim.mu if claim.epsilon is None else None
+    )
+    if found.verdict != "violated":
+        return replace(result, empirical=found.to_json())
+    message = f"samples show epsilon of at least {found.epsilon_lower:.5g} at confidence {found.confidence:g}"
+    findings = (*result.findings, Diagnostic("DP601", "error", message))
+    return replace(result, empirical=found.to_json(), verdict="violated", findings=findings, loose=None)
+
+
+def _rows(matrix: Any) -> Any:
+    return matrix.tolist() if hasattr(matrix, "tolist") else matrix

@@ -135,6 +135,18 @@ def lower_pair(pair: Pair | None, delta: float, count: int) -> Pair | None:
     return max(pair.members, key=shows) if pair.members else None
 
 
+def _best_at(pair: Pair | None, epsilon: float) -> Pair | None:
+    """The member of a family of real pairs with the largest delta at ``epsilon``."""
+    if not isinstance(pair, _Family):
+        return pair
+    factor = math.exp(min(epsilon, 700.0))
+
+    def shows(a: Atoms) -> float:
+        return sum(max(p - factor * q, 0.0) for p, q in zip(a.p, a.q, strict=True))
+
+    return max(pair.members, key=shows) if pair.members else None
+
+
 def rho_range(parts: Sequence[Component]) -> Range:
     """Bounds on the zCDP parameter; lower bounds add up for the same neighbours only when all parts are Gaussian."""
     if any(c.breach is not None for c in parts):
@@ -159,7 +171,7 @@ def delta_range(parts: Sequence[Component], epsilon: float) -> tuple[float, floa
 
         return delta_lower(epsilon, mu), delta_upper(epsilon, mu)
     uppers = [(c.over, c.count, c.mu) for c in parts]
-    lowers = [(lower_pair(c.under, 1e-6, c.count), c.count, c.mu) for c in parts]
+    lowers = [(_best_at(c.under, epsilon), c.count, c.mu) for c in parts]
     high = math.inf
     low = breach
     for pairs, fn, wanted in ((uppers, over, True), (lowers, under, False)):

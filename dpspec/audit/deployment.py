@@ -111,6 +111,7 @@ class Deployment:
     channel: ChannelSpec | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     tool: Mapping[str, Any] = field(default_factory=dict)
+    samples: tuple[str, ...] = ()  # two files of outputs on neighbouring inputs
     notes: tuple[Diagnostic, ...] = ()  # what the loader had to say
 
 
@@ -310,7 +311,7 @@ _NOT_NEGATIVE = frozenset(
     ]
 )
 _NUMERIC = _NOT_NEGATIVE - {"n", "sensitivity"} | {"epsilon"}
-_TOP = ("audit", "subject", "setting", "claim", "events", "channel", "facts", "tool", "note", "source")
+_TOP = ("audit", "subject", "setting", "claim", "events", "channel", "facts", "tool", "samples", "note", "source")
 
 
 def deployment_of(data: Mapping[str, Any], *, spans: Mapping[Path, Span] | None = None, strict: bool = True, path: str = "") -> Deployment:
@@ -323,6 +324,10 @@ def deployment_of(data: Mapping[str, Any], *, spans: Mapping[Path, Span] | None 
     for key in data:
         if key not in _TOP:
             loader.unknown(str(key), _TOP, (key,), "word at the top")
+    samples = data.get("samples") or ()
+    if samples and not (isinstance(samples, list) and len(samples) == 2 and all(isinstance(s, str) for s in samples)):
+        loader.say("DP672", "samples must list two files: outputs on one input and on its neighbour", ("samples",))
+        samples = ()
     deployment = Deployment(
         subject=_text(data.get("subject")) or path or "deployment",
         setting=loader.setting(data.get("setting"), ("setting",)),
@@ -331,6 +336,7 @@ def deployment_of(data: Mapping[str, Any], *, spans: Mapping[Path, Span] | None 
         channel=loader.channel(data.get("channel"), ("channel",)),
         facts=loader.facts(data.get("facts"), ("facts",)),
         tool=dict(loader.mapping(data.get("tool"), ("tool",), "tool")),
+        samples=tuple(samples),
         notes=tuple(loader.found),
     )
     if has_errors(loader.found):

@@ -193,7 +193,14 @@ def load_channel(text: str, name: str = "") -> ChannelSpec:
     if header:
         fields["outputs"] = [c.strip() for c in table[0]]
         table = table[1:]
-    if table and not all(is_number(row[0]) for row in table):
+
+    def total(cells: Sequence[str]) -> float:
+        values = [numeric(c) for c in cells]
+        return sum(v for v in values if isinstance(v, (int, float)))
+
+    # a first column of input names, which may be numbers: then the rest of every row sums to 1 and the whole row does not
+    named = header and all(abs(total(row[1:]) - 1) < 1e-5 and abs(total(row) - 1) >= 1e-5 for row in table)
+    if table and (named or not all(is_number(row[0]) for row in table)):
         fields["inputs"] = [row[0].strip() for row in table]
         table = [row[1:] for row in table]
         if "outputs" in fields:

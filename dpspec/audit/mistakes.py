@@ -1,7 +1,7 @@
 """Naming the mistake: wrong computations that reproduce the stated number.
 
 Each hypothesis computes what an accountant that makes one particular mistake would answer for the described events. When that is the
-stated number (to a few tenths of a percent) and the stated number is not the right one, the mistake is named. No verdict rests on this.
+stated number (to one percent) and the stated number is not the right one, the mistake is named. No verdict rests on this.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpspec.audit.deployment import Claim, Deployment, Event
 from dpspec.audit.numerics import bracket
 from dpspec.spec.diagnostics import Diagnostic
 
-_CLOSE = 4e-3
+_CLOSE = 1e-2
 
 
 def _near(a: float, b: float) -> bool:

@@ -309,8 +309,13 @@ def _form(deployment: Deployment) -> list[Diagnostic]:
             )
         )
     if setting.neighbouring not in NEIGHBOURS:
-        word = setting.neighbouring or "nothing"
-        found.append(_say("DP631", "info", f"neighbouring is stated as {word!r}; sensitivities are taken as they are given"))
+        if not setting.neighbouring:
+            found.append(
+                _say("DP631", "warning", "the neighbouring relation is not stated", "add_remove, replace_one, zero_out or local_replace")
+            )
+        else:
+            relation = setting.neighbouring
+            found.append(_say("DP631", "info", f"neighbouring is stated as {relation!r}; sensitivities are taken as they are given"))
     if deployment.facts.get("arithmetic") == "float64" and any(e.kind in ("gaussian", "exponential") for e in flat(deployment.events)):
         found.append(_say("DP646", "warning", "the sampler works in doubles; the ideal mechanism's guarantee is not that of the program"))
     return found
