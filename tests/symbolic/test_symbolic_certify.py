@@ -22,6 +22,7 @@ from dpspec.symbolic.certify import Certificate, certify
 from dpspec.symbolic.domains import RecordDomain, ball, finite, interval, margin_range, record_domain, with_intercept
 from dpspec.symbolic.enclose import derivative_at
 from dpspec.symbolic.findings import Claim, claims_from
+from dpspec.symbolic.links import glm_loss, link_loss
 from dpspec.symbolic.margin import MarginLoss, margin_functions
 from dpspec.symbolic.normal import NAMED_LOSSES, Scope, named_loss, normal_form
 from dpspec.symbolic.to_sympy import to_sympy
@@ -478,3 +479,16 @@ def test_hostile_expressions_end_quickly() -> None:
     assert not go(deep).ok
     assert not go(Call("system", (U,))).ok
     assert not go(Bin("^", U, num(10**9))).ok
+
+
+def test_losses_of_links() -> None:
+    """A sigmoid link on the unit ball: phi = (s(u) - y)^2/2 with y in {0, 1}; phi' = (s - y) s (1 - s), largest in size at s = 1/3
+    for y = 1: (2/3)(1/3)(2/3) = 4/27, and margins in [-1, 1] contain log(1/2)."""
+    got = go(link_loss(over(n(1), plus(n(1), f("exp", neg(Name("u")))))), y=finite(0, 1))
+    assert got.lipschitz == pytest.approx(4 / 27, rel=1e-5)
+    assert got.lipschitz >= 4 / 27
+    assert go(glm_loss("logistic"), y=finite(0, 1)).lipschitz == pytest.approx(math.e / (1 + math.e), rel=1e-12)
+
+
+def test_huge_domains_end_in_a_finding() -> None:
+    assert "DP217" in codes(go(f("smooth-hinge", num("0.5")), w=ball("l2", 10**400)))
