@@ -31,6 +31,8 @@ from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import SecureNoise, StudyNoise
 from dpspec.privacy.schedule import Draw, Repeat, draws
 
+P = 1e-6  # a sound sampler fails one test in a million: the secure source cannot be seeded
+
 ALL = [
     Gaussian(0.5, 3),
     Laplace(0.5, 3),
@@ -141,7 +143,7 @@ def test_selection_law(mechanism, source):
     expected = LAWS[mechanism.kind](SCORES, 2 * 0.5 / epsilon)
     assert expected.sum() == pytest.approx(1, abs=1e-8)
     counts = np.bincount([mechanism.apply(SCORES, epsilon, source) for _ in range(n)], minlength=4)
-    assert stats.chisquare(counts, n * expected).pvalue > 1e-4
+    assert stats.chisquare(counts, n * expected).pvalue > P
 
 
 @pytest.mark.parametrize("mechanism", SELECTIONS, ids=lambda m: m.kind)
@@ -185,7 +187,7 @@ def test_monotone_exponential():
         worst = max(worst, np.max(np.abs(ratio)), np.ptp(ratio))
     assert worst <= epsilon * (1 + 1e-12)
     counts = np.bincount([mechanism.apply(scores, epsilon, StudyNoise(1, i)) for i in range(4000)], minlength=3)
-    assert stats.chisquare(counts, 4000 * exponential_law(scores, 1.0)).pvalue > 1e-4
+    assert stats.chisquare(counts, 4000 * exponential_law(scores, 1.0)).pvalue > P
 
 
 @pytest.mark.parametrize("mechanism", SELECTIONS, ids=lambda m: m.kind)
@@ -341,8 +343,8 @@ def test_symmetric_gaussian_noise(source):
         out = np.array([mechanism.apply(value, level, source) for _ in range(n)])
         assert np.array_equal(out, np.swapaxes(out, 1, 2))
         noise = out - value
-        assert stats.kstest(noise[:, 0, 0], stats.norm(0, 1.0).cdf).pvalue > 1e-4
-        assert stats.kstest(noise[:, 0, 1], stats.norm(0, off).cdf).pvalue > 1e-4
+        assert stats.kstest(noise[:, 0, 0], stats.norm(0, 1.0).cdf).pvalue > P
+        assert stats.kstest(noise[:, 0, 1], stats.norm(0, off).cdf).pvalue > P
         assert abs(np.corrcoef(noise[:, 0, 0], noise[:, 1, 2])[0, 1]) < 0.13
     # isotropic: the privacy loss depends on the Frobenius norm alone, mu = |D|_F/scale
     d = np.array([[0.1, 0.3, 0], [0.3, -0.2, 0.1], [0, 0.1, 0]])
@@ -355,7 +357,7 @@ def test_symmetric_laplace_noise(source):
     out = np.array([mechanism.apply(np.zeros((2, 2)), 3.0, source) for _ in range(1500)])
     assert np.array_equal(out, np.swapaxes(out, 1, 2))
     for i, j in ((0, 0), (0, 1), (1, 1)):
-        assert stats.kstest(out[:, i, j], stats.laplace(0, 1.5).cdf).pvalue > 1e-4
+        assert stats.kstest(out[:, i, j], stats.laplace(0, 1.5).cdf).pvalue > P
     assert mechanism.check(np.zeros(4)) is not None
     assert mechanism.check(np.zeros((2, 2))) is None
 
@@ -364,7 +366,7 @@ def test_symmetrised_wishart_in_dimension_one_is_laplace(source):
     """W_1(2, t) is t times a chi-square with 2 degrees, exponential of mean 2t; a difference of two is Laplace(2t)."""
     mechanism = SymmetrisedWishart(0.6, 1)
     out = np.array([mechanism.apply(np.array([[2.0]]), 1.5, source)[0, 0] for _ in range(2000)])
-    assert stats.kstest(out, stats.laplace(2.0, 0.6 / 1.5).cdf).pvalue > 1e-4
+    assert stats.kstest(out, stats.laplace(2.0, 0.6 / 1.5).cdf).pvalue > P
 
 
 def test_symmetrised_wishart_ratio_in_dimension_two():
@@ -425,9 +427,9 @@ def test_norm_laplace(source):
     mechanism = NormLaplace(0.5, dim)
     value = np.array([1.0, 2.0, 3.0])
     z = np.array([mechanism.apply(value, 2.0, source) for _ in range(n)]) - value
-    assert stats.kstest(np.linalg.norm(z, axis=1), stats.gamma(dim, scale=0.25).cdf).pvalue > 1e-4
+    assert stats.kstest(np.linalg.norm(z, axis=1), stats.gamma(dim, scale=0.25).cdf).pvalue > P
     u = z[:, 0] / np.linalg.norm(z, axis=1)
-    assert stats.kstest(u, stats.uniform(-1, 2).cdf).pvalue > 1e-4  # a coordinate of the 2-sphere is uniform
+    assert stats.kstest(u, stats.uniform(-1, 2).cdf).pvalue > P  # a coordinate of the 2-sphere is uniform
     # the log ratio of two centres is (|z - h| - |z|)/b <= |h|/b, attained along h
     assert 0.5 / mechanism.scale(2.0) == 2.0
 
@@ -498,7 +500,7 @@ def test_objective_perturbation_hands_over_a_linear_term():
     for i in range(1500):
         out = mechanism.apply(lambda linear, extra: seen.append(extra) or -linear, 1.0, StudyNoise(9, i))
         lengths.append(50 * np.linalg.norm(out))
-    assert stats.kstest(lengths, stats.gamma(2, scale=mechanism.scale(1.0)).cdf).pvalue > 1e-4
+    assert stats.kstest(lengths, stats.gamma(2, scale=mechanism.scale(1.0)).cdf).pvalue > P
     assert set(seen) == {mechanism.extra(1.0)}
     with pytest.raises(ValueError, match="solver"):
         mechanism.apply(lambda linear, extra: np.array([np.nan, 0.0]), 1.0, StudyNoise(1))
@@ -526,7 +528,7 @@ def test_smooth_student_privacy(epsilon, freedom):
 def test_smooth_student_law_and_resolution(source):
     mechanism = SmoothStudent(0.05, 2.0**-20)
     out = np.array([mechanism.apply((4.0, 0.5), 1.0, source) for _ in range(2000)])
-    assert stats.kstest((out - 4.0) / (0.5 * mechanism.scale(1.0)), stats.t(3).cdf).pvalue > 1e-4
+    assert stats.kstest((out - 4.0) / (0.5 * mechanism.scale(1.0)), stats.t(3).cdf).pvalue > P
     if source.secure:
         assert np.array_equal(np.rint(out * 2.0**20), out * 2.0**20)
     with pytest.raises(ValueError, match="spends"):

@@ -13,6 +13,8 @@ from dpspec.privacy import exact as exact_module
 from dpspec.privacy import noise as noise_module
 from dpspec.privacy.noise import PublicRandomness, SecureNoise, StudyNoise, grid_exponent, keep_threshold
 
+P = 1e-6  # a sound sampler fails one test in a million: the secure source cannot be seeded
+
 N = 5000
 
 
@@ -31,7 +33,7 @@ def test_continuous_laws(source):
         (source.add_gaussian(np.full(N, 7.0), 2.0, sensitivity=0.1, dim=1), stats.norm(7, 2)),
         (source.add_laplace(np.full(N, -3.0), 2.0, sensitivity=5.0, dim=10), stats.laplace(-3, 2)),
     ):
-        assert stats.kstest(sample, law.cdf).pvalue > 1e-4
+        assert stats.kstest(sample, law.cdf).pvalue > P
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 4.0])
@@ -49,7 +51,7 @@ def test_discrete_laws(source, scale):
         rest, rest_expected = N - observed[big].sum(), N - expected[big].sum()
         if rest_expected > 1e-6:
             statistic += (rest - rest_expected) ** 2 / rest_expected
-        assert stats.chi2.sf(statistic, max(1, big.sum())) > 1e-4
+        assert stats.chi2.sf(statistic, max(1, big.sum())) > P
 
 
 def test_coins(source):
@@ -66,7 +68,7 @@ def test_coins(source):
     chances = np.tile([0.2, 0.7], (n, 1))
     assert np.allclose(source.bernoulli(chances, chances.shape).mean(axis=0), [0.2, 0.7], atol=5 * 0.5 / math.sqrt(n))
     counts = np.bincount(source.integers(7, n), minlength=7)
-    assert stats.chisquare(counts).pvalue > 1e-4
+    assert stats.chisquare(counts).pvalue > P
     assert sorted(source.permutation(50)) == list(range(50))
 
 
@@ -76,7 +78,7 @@ def test_permutations_are_uniform(source):
         key = tuple(source.permutation(3).tolist())
         seen[key] = seen.get(key, 0) + 1
     assert len(seen) == 6
-    assert stats.chisquare(list(seen.values())).pvalue > 1e-4
+    assert stats.chisquare(list(seen.values())).pvalue > P
 
 
 def test_directions(source):
@@ -88,7 +90,7 @@ def test_directions(source):
             assert abs(u.mean()) < 5 / math.sqrt(N)
         else:  # (1 + <u, v>)/2 is Beta((dim - 1)/2, (dim - 1)/2)
             v = np.ones(dim) / math.sqrt(dim)
-            assert stats.kstest((1 + u @ v) / 2, stats.beta((dim - 1) / 2, (dim - 1) / 2).cdf).pvalue > 1e-4
+            assert stats.kstest((1 + u @ v) / 2, stats.beta((dim - 1) / 2, (dim - 1) / 2).cdf).pvalue > P
 
 
 @pytest.mark.parametrize("epsilon", [1e-300, 1e-17, 1e-9, 1e-3, 0.1, 1.0, 5.0, 20.0, 40.0, 800.0])
@@ -165,14 +167,14 @@ def test_vectorised_exact_samplers(scale):
             statistic = np.sum((observed[big] - n * p[big]) ** 2 / (n * p[big]))
             rest = n * (1 - p[big].sum())
             statistic += (n - observed[big].sum() - rest) ** 2 / rest
-            assert stats.chi2.sf(statistic, big.sum()) > 1e-4
-        assert stats.ks_2samp(ours, theirs).pvalue > 1e-4
+            assert stats.chi2.sf(statistic, big.sum()) > P
+        assert stats.ks_2samp(ours, theirs).pvalue > P
 
 
 def test_vectorised_laplace_at_a_large_scale():
     scale = 2**45
-    assert stats.kstest(exact_module.discrete_laplace(scale, 20_000) / scale, stats.laplace.cdf).pvalue > 1e-4
-    assert stats.kstest(exact_module.discrete_gaussian(scale, 20_000) / scale, stats.norm.cdf).pvalue > 1e-4
+    assert stats.kstest(exact_module.discrete_laplace(scale, 20_000) / scale, stats.laplace.cdf).pvalue > P
+    assert stats.kstest(exact_module.discrete_gaussian(scale, 20_000) / scale, stats.norm.cdf).pvalue > P
 
 
 def test_bulk_noise_takes_the_same_grid():
@@ -180,7 +182,7 @@ def test_bulk_noise_takes_the_same_grid():
     out = SecureNoise().add_gaussian(values, 2.0, sensitivity=1.0, dim=10)
     e = grid_exponent(2.0, 1.0, math.sqrt(10))
     assert np.array_equal(np.rint(out / 2.0**e) * 2.0**e, out)
-    assert stats.kstest(out, stats.norm(0.1, 2.0).cdf).pvalue > 1e-4
+    assert stats.kstest(out, stats.norm(0.1, 2.0).cdf).pvalue > P
 
 
 @pytest.mark.parametrize("t", [Fraction(1, 3), Fraction(7, 2)])
