@@ -27,7 +27,7 @@ CODES: dict[str, Code] = {
         "Even if an event happened in every held-out run on one input and in none on the other, the bound at this confidence "
         "would stay below the stated epsilon. The audit could not have failed, so its outcome carries no information.",
         bad="200 runs against a stated epsilon of 8",
-        good="about 3 e^epsilon / (1 - delta) runs on each input, and more for a violation that is not total",
+        good="at least 7 e^epsilon held-out runs on each input at confidence 0.99, and more for a violation that is not total",
     ),
     "DP653": Code(
         "The samples cannot be used",

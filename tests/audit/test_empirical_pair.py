@@ -179,6 +179,11 @@ def test_recurring_noise_is_noticed():
     assert "DP656" in [d.code for d in found.diagnostics]
 
 
+def test_rounded_outputs_are_not_taken_for_recurring_noise():
+    a, b = np.round(laplace(0, 5000, 1), 2), np.round(laplace(1, 5000, 2), 2)
+    assert "DP656" not in [d.code for d in audit_pair(a, b, claim=1.0).diagnostics]
+
+
 def test_too_few_runs_are_reported():
     """40 held-out runs cannot show epsilon = 8, by any event: ln of the bounds is about ln(40/5)."""
     found = audit_pair(laplace(0, 60, 1), laplace(1, 60, 2), claim=8.0)

@@ -221,12 +221,8 @@ def _dependence(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> _Suspicions:
         return _Suspicions(False, ())
     found: list[Diagnostic] = []
     for side, column in (("first", x), ("second", y)):
-        fractional = column[np.isfinite(column) & (column != np.round(column))]
-        if len(fractional) < 0.9 * len(column):
-            continue
-        _, times = np.unique(fractional, return_counts=True)
-        if len(times) > 0.05 * len(column) and np.mean(times > 1) > 0.5:
-            found.append(diagnose.repeated(f"more than half of the outputs on the {side} input occur more than once, to the last digit"))
+        if _recurs(column):
+            found.append(diagnose.repeated(f"the outputs on the {side} input recur in the same order, to the last digit"))
     n = min(len(x), len(y), 20_000)
     coupled = False
     u, v = (np.nan_to_num(w[:n], posinf=1e100, neginf=-1e100) for w in (x, y))
@@ -238,3 +234,16 @@ def _dependence(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> _Suspicions:
             diagnose.repeated("row i of one input moves with row i of the other: the two sides share randomness; a weaker bound is used")
         )
     return _Suspicions(coupled, tuple(found))
+
+
+def _recurs(x: Floats) -> bool:
+    """Whether equal outputs are mostly followed by equal outputs, in a law of many values: a stretch of noise was used again."""
+    values, inverse = np.unique(x, return_inverse=True)
+    if len(values) < max(20, 0.02 * len(x)):
+        return False
+    order = np.argsort(inverse, kind="stable")
+    i, j = order[:-1], order[1:]
+    twins = (inverse[i] == inverse[j]) & (j < len(x) - 1)
+    if np.count_nonzero(twins) < 0.2 * len(x):
+        return False
+    return bool(np.mean(inverse[i[twins] + 1] == inverse[j[twins] + 1]) > 0.5)

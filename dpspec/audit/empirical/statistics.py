@@ -193,8 +193,8 @@ def _fit_atoms(a: Floats, b: Floats) -> Score | None:
 
 
 def _fit_pattern(a: Floats, b: Floats) -> Score | None:
-    """For outputs that mix a few exact values with real ones (0 below, a noisy answer above): which entries are exact and to what value, and in
-    which of ten cells the sum of the others lies. None unless both kinds occur."""
+    """For outputs that mix a few exact values with real ones (0 below, a noisy answer above): which entries are exact and to what value,
+    and in which of ten cells the sum of the others lies. None unless both kinds occur."""
     both = np.concatenate([a, b])
     values, times = np.unique(both, return_counts=True)
     atoms = values[times >= max(10, 0.002 * both.size)]
