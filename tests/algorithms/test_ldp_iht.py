@@ -271,6 +271,16 @@ def test_refusals(p, options, words):
     assert words in ldp_iht.accepts(p, tunables(ldp_iht, p, **options))
 
 
+def test_clips_and_spectrum_must_be_declared():
+    """Nothing falls back on the records: without a declared scale there are no clips, without a declared spectrum no Algorithm 4."""
+    p = problem(1000, 3)
+    bare = replace(p, facts={name: value for name, value in p.facts.items() if not name.startswith("sigma")})
+    with pytest.raises(ValueError, match="sigma"):
+        tunables(ldp_iht, bare)
+    assert tunables(ldp_iht, bare, tau1=1, tau2=1).tau1 == 1
+    assert "eigenvalues" in ldp_iht.accepts(p, tunables(ldp_iht, p, covariance="general"))
+
+
 def test_non_linear_models_are_refused():
     p = replace(problem(1000, 3), task=EstimateTheta(form="glm"))
     assert "linear" in ldp_iht.accepts(p, tunables(ldp_iht, p))

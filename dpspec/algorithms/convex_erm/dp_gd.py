@@ -81,7 +81,7 @@ CARD = Card(
             "total step length: least D^2/(2 tau) + 2 d tau (L/(n mu))^2, at most 4/lam",
         ),
         "T": Tunable(
-            "ceil(max(10, 6*sqrt(smoothness*tau), min(2*smoothness*tau, 3*10^8/(n*d))))",
+            "ceil(max(10, 6*sqrt(smoothness*tau), min(2*smoothness*tau, 3*10^8/(n*d), 2000)))",
             "plain steps of at most half 1/smoothness while they are cheap, else accelerated ones",
             integer=True,
             minimum=1,

@@ -162,7 +162,7 @@ CARD = Card(
         Fault(
             "004 Theorem 7: clips sigma sqrt(log n) may come from the data",
             "gamma, mu, sigma and the clips must be declared or come from public data",
-            "catalogue 05, ldp-iht-general-covariance",
+            _EVIDENCE + "test_clips_and_spectrum_must_be_declared",
             "privacy",
         ),
     ),
