@@ -182,8 +182,12 @@ def delta_range(parts: Sequence[Component], epsilon: float) -> tuple[float, floa
         step = span / 4000
         value = 0.0
         for turn in (False, True):
-            whole = compose([(fn(Reversed(p) if turn else p, step), n) for p, n in merged], 1e-6)
-            value = max(value, whole.delta(epsilon))
+            masses = [(fn(Reversed(p) if turn else p, step), n) for p, n in merged]
+            side, guess = (1.0, 0.3) if wanted else (-1.0, 0.3)
+            shown = compose(masses, guess, side).delta(epsilon)
+            if shown < 1e-8:  # far in the tail: once more, tilted for it
+                shown = compose(masses, max(shown, 1e-14), side).delta(epsilon)
+            value = max(value, shown)
         if wanted:
             high = value
         else:

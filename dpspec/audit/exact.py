@@ -199,7 +199,7 @@ def load_channel(text: str, name: str = "") -> ChannelSpec:
         return sum(v for v in values if isinstance(v, (int, float)))
 
     # a first column of input names, which may be numbers: then the rest of every row sums to 1 and the whole row does not
-    named = header and all(abs(total(row[1:]) - 1) < 1e-5 and abs(total(row) - 1) >= 1e-5 for row in table)
+    named = header and all(abs(total(row[1:]) - 1) < 1e-5 for row in table) and any(abs(total(row) - 1) >= 1e-5 for row in table)
     if table and (named or not all(is_number(row[0]) for row in table)):
         fields["inputs"] = [row[0].strip() for row in table]
         table = [row[1:] for row in table]
