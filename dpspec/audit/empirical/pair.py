@@ -32,10 +32,10 @@ from dpspec.spec.diagnostics import Diagnostic
 
 Floats = npt.NDArray[np.float64]
 
-TRAIN_SHARE = 0.25
+TRAIN_SHARE = 0.3
 TRAIN_MOST = 20_000
 RESERVE = 10  # of the stated error only this part is spent, see audit_pair
-CAUTION = 1.6  # multiples of the normal quantile of the test
+CAUTION = 1.1  # multiples of the normal quantile of the test
 _THOROUGH = (*AUTO, "boosting")
 
 
@@ -57,7 +57,7 @@ def audit_pair(
     ``thorough`` (adds boosted trees) or family names of :mod:`dpspec.audit.empirical.statistics`. seed: shuffles the rows before the
     split, nothing else.
 
-    The first part of the runs (25 %, at most 20,000 a side) chooses one event and its direction; the bound counts it on the rest
+    The first part of the runs (30 %, at most 20,000 a side) chooses one event and its direction; the bound counts it on the rest
     (:mod:`dpspec.audit.empirical.binomial`), so no correction over statistics is due. Verdict ``violated`` only if the claim is rejected at
     the confidence, else ``not-certified``.
 

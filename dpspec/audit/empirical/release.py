@@ -30,7 +30,7 @@ def audit_plan_release(
     or ``claim_mu`` for a release that is planned as Gaussian DP, which is the sharper test of one: at a small delta an (epsilon, delta)
     statement allows far more than the Gaussian curve it came from.
 
-    A quarter of the runs learn the direction (pooled covariance^-1 times the difference of means, with a ridge) and other scores, and
+    Three tenths of the runs learn the direction (pooled covariance^-1 times the difference of means, with a ridge) and other scores, and
     choose one threshold; the others are counted. Four times the claimed mu is found at 2,000 trials. The whole error 1 - confidence is
     spent (no reserve, unlike :func:`~dpspec.audit.empirical.pair.audit_pair`): a release calibrated to its claim exactly alarms in up to
     that share of seeds. A violation that shows on other data sets only stays unseen."""

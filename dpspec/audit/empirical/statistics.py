@@ -27,6 +27,7 @@ class Statistic:
     name: str
     fit: Fit
     learned: bool = False
+    handicap: float = 0.0
 
 
 AUTO = ("coordinates", "summaries", "positions", "atoms", "histogram", "grid", "linear", "regression")
@@ -54,10 +55,10 @@ def candidates(families: Iterable[str], a: Floats, b: Floats) -> list[Statistic]
             out.append(Statistic("pattern of exact values and the sum of the others", _fit_pattern, learned=True))
             out += [Statistic(f"exact values of coordinate {j}", _on_column(j, _fit_atoms), learned=True) for j in columns[:6]]
     if "histogram" in chosen:
-        out += [Statistic(f"histogram of coordinate {j}", _on_column(j, _fit_histogram), learned=True) for j in columns[:6]]
+        out += [Statistic(f"histogram of coordinate {j}", _on_column(j, _fit_histogram), learned=True, handicap=1.0) for j in columns[:6]]
         if width > 1:
             out += [
-                Statistic(f"histogram of the {n}", _on_summary(f, _fit_histogram), learned=True)
+                Statistic(f"histogram of the {n}", _on_summary(f, _fit_histogram), learned=True, handicap=1.0)
                 for n, f in _SUMMARIES
                 if n in {"maximum", "norm"}
             ]
@@ -67,7 +68,7 @@ def candidates(families: Iterable[str], a: Floats, b: Floats) -> list[Statistic]
         out.append(Statistic("grid of all coordinates", _fit_grid, learned=True))
     if "linear" in chosen and width > 1:
         out.append(Statistic("linear discriminant", fit_linear, learned=True))
-        out.append(Statistic("histogram of the linear discriminant", _fit_linear_histogram, learned=True))
+        out.append(Statistic("histogram of the linear discriminant", _fit_linear_histogram, learned=True, handicap=1.0))
     if "regression" in chosen and 1 < width <= 64:
         out.append(Statistic("logistic regression", _fit_regression, learned=True))
     if "boosting" in chosen:
