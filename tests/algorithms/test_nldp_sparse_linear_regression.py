@@ -151,7 +151,7 @@ def test_the_default_weight_has_the_least_variance():
 
 def test_the_printed_noise_spends_less_than_half():
     """Exact epsilon of the printed pair at epsilon 1, delta 1e-5: mu^2 = 2 r^4/(32 L r^4) + 4 d tau^4/(32 L d tau^4), L = log(2.5/delta).
-    The catalogue's 0.43 takes the printed 2 r^2 for the first term; the tight sqrt(2) r^2 makes it less."""
+    0.43; with 2 r^2 in the place of the tight sqrt(2) r^2 it would be 0.50."""
     L = math.log(2.5e5)
 
     def spent(first):
@@ -163,7 +163,8 @@ def test_the_printed_noise_spends_less_than_half():
     assert rows[0].scale == pytest.approx(math.sqrt(32 * L) * 4)
     assert rows[1].scale == pytest.approx(math.sqrt(32 * 4 * L) * 3)
     assert rows[0].epsilon == pytest.approx(spent(2), rel=1e-6)
-    assert rows[0].epsilon < 0.5
+    assert rows[0].epsilon == pytest.approx(0.426, abs=0.001)
+    assert spent(4) == pytest.approx(0.499, abs=0.001)
     assert nldp.published(p, tunables(nldp, p), Budget(rho="0.1")) == ()
 
 
