@@ -16,7 +16,6 @@ from dpspec.privacy.channels.hemisphere import Hemisphere
 from dpspec.privacy.channels.protocol import Accumulator, Channel
 from dpspec.privacy.noise import SecureNoise, StudyNoise
 
-
 P = 1e-6  # a sound sampler fails one test in a million: the secure source cannot be seeded
 
 

@@ -30,7 +30,6 @@ from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import SecureNoise, StudyNoise, keep_threshold
 from dpspec.privacy.schedule import Draw
 
-
 P = 1e-6  # a sound sampler fails one test in a million: the secure source cannot be seeded
 
 

@@ -22,10 +22,13 @@ from dpspec.privacy.noise import PublicRandomness, SecureNoise, StudyNoise
 from dpspec.privacy.schedule import Disjoint, Draw, Repeat, Sampled, Sequence
 from dpspec.spec.codes import CODES
 
-
-@dataclass(frozen=True)
 P = 1e-6  # a sound sampler fails one test in a million: the secure source cannot be seeded
 
+
+P = 1e-6  # a sound sampler fails one test in a million: the secure source cannot be seeded
+
+
+@dataclass(frozen=True)
 class Plan:
     tree: object
     levels: dict

@@ -212,6 +212,25 @@ def test_secure_values_lie_on_the_public_grid():
     assert np.array_equal(np.rint(out / 2.0**e) * 2.0**e, out)
 
 
+@pytest.mark.parametrize("scale", [0.01, 1.0, 37.5, 2.0**12])
+@pytest.mark.parametrize(("add", "spread"), [("add_gaussian", math.sqrt), ("add_laplace", float)])
+@pytest.mark.parametrize("dim", [1, 25, 10_000])
+def test_the_noise_is_never_below_its_scale_and_pays_for_the_rounding(monkeypatch, scale, add, spread, dim):
+    """What the integer sampler is asked for, in units of the grid, against the sensitivity after rounding."""
+    asked = []
+    monkeypatch.setattr(
+        noise_module, "_grid_noise", lambda kind, steps, shape: asked.append((kind, steps)) or np.zeros(shape, dtype=np.int64)
+    )
+    sensitivity = 0.7
+    getattr(SecureNoise(), add)(np.zeros(3), scale, sensitivity=sensitivity, dim=dim)
+    ((kind, steps),) = asked
+    assert kind == add.removeprefix("add_")
+    g = Fraction(2) ** grid_exponent(scale, sensitivity, spread(dim))
+    rounded = (Fraction(sensitivity) + g * Fraction(spread(dim))) / (steps * g)
+    assert rounded <= Fraction(sensitivity) / Fraction(scale)
+    assert steps * g <= Fraction(scale) * (1 + Fraction(1, 2**22))
+
+
 def test_the_sum_is_formed_before_it_is_rounded(monkeypatch):
     """A value far above the grid: the integer sum must be exact, so noise of one step shows although it is below the value's ulp."""
     monkeypatch.setattr(noise_module, "_opendp", lambda kind, scale, size: np.full(size, 1, dtype=np.int64))
