@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from dpspec.algorithms.card import Bound
 from dpspec.compiler.draft import BoundValue, Draft, ReleaseDraft, Target
@@ -27,7 +27,11 @@ MEASURES = {
 }
 
 
-def bound(draft: Draft, recompile: Recompile | None = None) -> Draft:
+#: When to seek the least n and epsilon that meet a target.
+Least: TypeAlias = Literal["always", "missed"]
+
+
+def bound(draft: Draft, recompile: Recompile | None = None, least: Least = "always") -> Draft:
     if draft.failed:
         return draft
     for release in draft.releases:
@@ -37,7 +41,7 @@ def bound(draft: Draft, recompile: Recompile | None = None) -> Draft:
         draft = draft.with_release(replace(release, bounds=values))
         current = next(r for r in draft.releases if r.index == release.index)
         if release.release.expect is not None:
-            draft = _target(draft, current, recompile)
+            draft = _target(draft, current, recompile, least)
         if hasattr(release.module, "warnings") and not draft.predict_only:
             for text in release.module.warnings(release.problem, release.tunables, release.calibrated):
                 draft = draft.report(
@@ -130,7 +134,7 @@ def at_target(values: tuple[BoundValue, ...], measure: str, probability: float |
     return best
 
 
-def _target(draft: Draft, release: ReleaseDraft, recompile: Recompile | None) -> Draft:
+def _target(draft: Draft, release: ReleaseDraft, recompile: Recompile | None, least: Least) -> Draft:
     expect = release.release.expect
     assert expect is not None
     path = (*release.path, "expect")
@@ -165,7 +169,7 @@ def _target(draft: Draft, release: ReleaseDraft, recompile: Recompile | None) ->
         return draft.with_release(replace(release, target=Target(expect.measure, float(limit), probability, None)))
     met = value <= float(limit)
     least_n = least_epsilon = None
-    if recompile is not None and not draft.predict_only:
+    if recompile is not None and not draft.predict_only and (least == "always" or not met):
         least_n = _least(draft, release, "n", float(limit), probability, recompile)
         least_epsilon = _least(draft, release, "epsilon", float(limit), probability, recompile)
     target = Target(normal(expect.measure), float(limit), probability, met, None if least_n is None else math.ceil(least_n), least_epsilon)

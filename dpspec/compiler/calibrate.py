@@ -15,22 +15,23 @@ from dpspec.spec.expr import evaluate
 
 
 def calibrate(draft: Draft) -> Draft:
-    from dpspec.privacy.calibrate import CalibrationError
     from dpspec.privacy.calibrate import calibrate as solve
+    from dpspec.privacy.samplers import CalibrationError
 
-    ready = [r for r in draft.releases if r.tree is not None]
-    if draft.failed or not ready or len(ready) != len(draft.releases):
+    ready = list(draft.releases)
+    trees = [r.tree for r in ready if r.tree is not None]
+    if draft.failed or not ready or len(trees) != len(ready):
         return draft
     try:
         if all(r.release.part is not None for r in ready):
-            solved = [solve(r.tree, draft.budget) for r in ready]
+            solved = [solve(tree, draft.budget) for tree in trees]
             for r, c in zip(ready, solved, strict=True):
                 draft = _take(draft, r, c)
             return replace(draft, calibrated=max(solved, key=lambda c: _strength(c.guarantee)))
         if len(ready) == 1:
-            whole = solve(ready[0].tree, draft.budget)
+            whole = solve(trees[0], draft.budget)
             return replace(_take(draft, ready[0], whole), calibrated=whole)
-        parts = tuple(qualify(r.tree, r.release.name, _share(draft, r)) for r in ready if r.tree is not None)
+        parts = tuple(qualify(tree, r.release.name, _share(draft, r)) for r, tree in zip(ready, trees, strict=True))
         whole = solve(Sequence(parts), draft.budget)
     except CalibrationError as error:
         return draft.report(error.code, str(error), path=("privacy",), help=error.help)

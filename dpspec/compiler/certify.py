@@ -6,6 +6,7 @@ may read. A constant that rests on a domain which nothing enforces keeps the sta
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import replace
 from typing import Any
@@ -13,8 +14,8 @@ from typing import Any
 from dpspec.algorithms.card import Loss, Problem
 from dpspec.compiler.draft import Draft, Path, ReleaseDraft
 from dpspec.compiler.resolve import domain_of, part_rows, set_bounds
-from dpspec.spec.expr import NotANumber, Unbound
-from dpspec.spec.model import Ball, Box, Minimise, Reals, Set
+from dpspec.spec.expr import NotANumber, Unbound, evaluate
+from dpspec.spec.model import Ball, Box, Estimate, Minimise, Reals, Set
 
 #: Assumption words that a loss certificate can prove or refute.
 LOSS_CLAIMS = ("lipschitz", "smooth", "convex", "strongly-convex")
@@ -108,6 +109,10 @@ def _problem(draft: Draft, release: ReleaseDraft) -> Problem:
             facts["L"] = loss.lipschitz
         if math.isfinite(loss.smooth):
             facts["B"] = loss.smooth
+    task = release.release.task
+    if isinstance(task, Estimate) and task.what == "subspace" and task.args:
+        with contextlib.suppress(Unbound, NotANumber):
+            facts["rank"] = float(evaluate(task.args[0], draft.facts))
     if "epsilon" not in facts and draft.budget is not None:
         facts["epsilon"] = _nominal_epsilon(facts)
     return Problem(

@@ -10,7 +10,7 @@ cost       gradients, draws, bits, memory
 
 from __future__ import annotations
 
-from dpspec.compiler.bound import bound, substituted
+from dpspec.compiler.bound import Least, bound, substituted
 from dpspec.compiler.calibrate import calibrate
 from dpspec.compiler.certify import certify
 from dpspec.compiler.cost import cost
@@ -22,11 +22,15 @@ from dpspec.lang.source import Parsed
 PASSES = (resolve, certify, select, calibrate, bound, cost)
 
 
-def compile_draft(parsed: Parsed) -> Draft:
-    """Run every pass over a parsed spec. Never raises on bad input: the findings are in ``diagnostics``."""
+def compile_draft(parsed: Parsed, *, least: Least = "always") -> Draft:
+    """Run every pass over a parsed spec. Never raises on bad input: the findings are in ``diagnostics``.
+
+    ``least``: whether the least n and epsilon of a target are sought ``always``, or only where it is ``missed`` and the message needs
+    them (each search compiles the analysis some twenty times).
+    """
     draft = Draft(parsed=parsed)
     for step in PASSES:
-        draft = bound(draft, _recompile) if step is bound else step(draft)
+        draft = bound(draft, _recompile, least) if step is bound else step(draft)
     return draft
 
 

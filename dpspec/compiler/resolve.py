@@ -171,19 +171,19 @@ def set_bounds(draft: Draft, s: Set, facts: Mapping[str, Number], path: Path) ->
                 return draft, {}
             if lo > hi:
                 return draft.report("DP411", f"the interval [{float(lo):g}, {float(hi):g}] is empty", path=path), {}
-            m = max(abs(lo), abs(hi))
+            m: Number = max(-lo, hi)
             bounds = {"linf": m}
             if d is not None:
                 bounds["l2"] = _up(float(m) * math.sqrt(d))
                 bounds["l1"] = _up(float(m) * d)
             return draft, bounds
         case Finite(values=values):
-            m = Fraction(0)
+            largest: Number = Fraction(0)
             for e in values:
                 draft, v = number(draft, e, facts, path, what="a value of the set")
                 if v is not None:
-                    m = max(m, abs(v))  # type: ignore[assignment]
-            return draft, {"linf": m}
+                    largest = max(largest, v if v >= 0 else -v, key=float)
+            return draft, {"linf": largest}
         case _:
             return draft, {}
 

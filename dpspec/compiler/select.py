@@ -34,6 +34,15 @@ class Choice:
 BUDGETS = {"pure": "epsilon alone (pure)", "approx": "epsilon with a delta", "zcdp": "rho (zCDP)", "gdp": "mu (Gaussian DP)"}
 
 
+#: Why a card that is no algorithm cannot stand after ``by``.
+NO_ALGORITHM = {
+    "reference": "is a non-private reference; it adds no noise",
+    "mechanism": "is a mechanism that algorithms draw from, not an algorithm for a release",
+    "primitive": "is a building block of algorithms, not an algorithm for a release",
+    "cited": "is only cited: its bounds are compared with, its method is not implemented",
+}
+
+
 def _other_budget(card: Card) -> str:
     if "approx" in card.guarantees:
         return "add a delta well below 1/n: delta = 1/n^1.1"
@@ -58,10 +67,10 @@ def _select(draft: Draft, release: ReleaseDraft) -> Draft:
             module = get(by.algorithm)
         except UnknownAlgorithm as error:
             return draft.report("DP404", str(error), path=path, help=error.help)
-        if module.CARD.role == "reference":
+        if module.CARD.role != "algorithm":
             return draft.report(
                 "DP407",
-                f"{by.algorithm} is a non-private reference; it adds no noise",
+                f"{by.algorithm} {NO_ALGORITHM[module.CARD.role]}",
                 path=path,
                 help="choose an algorithm that `dpspec algorithms` lists with role algorithm; studies run references beside it",
             )
@@ -70,9 +79,9 @@ def _select(draft: Draft, release: ReleaseDraft) -> Draft:
         if not choice.candidate.eligible:
             where: Path = path if choice.option is None else (*path, "options", choice.option)
             return draft.report(
-                choice.candidate.code if choice.candidate.code != "DP401" else "DP407",
+                choice.candidate.code if choice.candidate.code not in ("DP401", "task") else "DP407",
                 f"{by.algorithm} cannot serve release {release.release.name!r}: {choice.candidate.reasons[0]}"
-                if choice.option is None and choice.candidate.code in ("DP401", "DP301", "DP407", "DP409", "DP210")
+                if choice.option is None and choice.candidate.code in ("task", "DP401", "DP301", "DP407", "DP409", "DP210")
                 else choice.candidate.reasons[0],
                 path=where,
                 help=choice.help or "`by auto` chooses among the algorithms that can serve",
@@ -121,7 +130,8 @@ def _rank(choice: Choice) -> tuple[int, float, str]:
 
 def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
     """Can this algorithm serve the release? The first requirement that fails, or its schedule and predicted error."""
-    from dpspec.privacy.calibrate import CalibrationError, calibrate
+    from dpspec.privacy.calibrate import calibrate
+    from dpspec.privacy.samplers import CalibrationError
 
     card: Card = module.CARD
     problem = release.problem

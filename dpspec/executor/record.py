@@ -32,7 +32,7 @@ class Record:
         for name, arrays in self.outputs.items():
             file = folder / f"{name}.npz"
             partial = folder / f"{name}.partial.npz"
-            np.savez(partial, **{k: np.asarray(v) for k, v in arrays.items()})
+            np.savez(partial, allow_pickle=False, **{k: np.asarray(v) for k, v in arrays.items()})
             partial.replace(file)
             outputs[name] = {"file": file.name, "shapes": {k: list(np.shape(v)) for k, v in arrays.items()}}
         return write_json({**self.body, "outputs": outputs}, folder / "record.json")

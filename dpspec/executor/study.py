@@ -16,7 +16,7 @@ from typing import Any
 
 from dpspec.compiler.plan import meaning
 from dpspec.executor.design import Design, Point, design
-from dpspec.executor.record import StudyResult, write_json
+from dpspec.executor.record import StudyResult, environment, write_json
 from dpspec.executor.trial import Cell, CellResult, compiled, execute
 from dpspec.lang.source import Parsed
 
@@ -79,10 +79,10 @@ def study(
                 progress("", len(done), len(cells))
     except KeyboardInterrupt:
         interrupted = True
-    result = _result(d, drafts, cells, done)
+    summary = _result(d, drafts, cells, done)
     if interrupted:
-        raise Interrupted(result)
-    return result
+        raise Interrupted(summary)
+    return summary
 
 
 def _cells(d: Design) -> Iterator[Cell]:
@@ -188,6 +188,7 @@ def _result(d: Design, drafts: Sequence[Any], cells: Sequence[Cell], done: Mappi
             if bound is not None and not expected:
                 expected = _exponents(order or bound, d.varied)
             shape = _order_value(order, release)
+            lower = next((b for b in release.bounds if b.measure == measure and b.type == "lower"), None)
             if shape is not None and math.isfinite(shape) and shape > 0:
                 summary = s.error_json(measure, errors)
                 spread = summary["std"] / math.sqrt(len(errors)) / summary["mean"] if summary["mean"] > 0 else 0.0
@@ -201,6 +202,8 @@ def _result(d: Design, drafts: Sequence[Any], cells: Sequence[Cell], done: Mappi
                     "error": s.error_json(measure, errors),
                     "reference_error": s.error_json(measure, reference) if reference else None,
                     "bound": s.bound_json(bound, errors),
+                    "order_shape": shape,
+                    "lower_shape": _order_value(lower, release) if lower is not None else None,
                     "lower_bounds": [b.to_json() for b in release.bounds if b.type == "lower" and b.measure == measure],
                     "touched": dict(results[0].touched),
                 }
@@ -208,8 +211,9 @@ def _result(d: Design, drafts: Sequence[Any], cells: Sequence[Cell], done: Mappi
             for b in (bound,) if bound is not None else ():
                 for condition in b.holds_if:
                     notes[f"The {b.kind} bound of {release.module.CARD.id} holds if: {condition}"] = None
+    plan = _plan(d.points[0])
     body = {
-        "plan_sha256": _plan_hash(d.points[0]),
+        "plan_sha256": plan.get("sha256", ""),
         "mode": "study",
         "seed": d.seed,
         "varied": list(d.varied),
@@ -217,18 +221,18 @@ def _result(d: Design, drafts: Sequence[Any], cells: Sequence[Cell], done: Mappi
         "rates": s.rates(points, d.varied, expected),
         "constant": s.constant(ratios),
         "notes": list(notes),
+        "plan": plan or None,
+        "environment": environment(),
     }
     return StudyResult(body)
 
 
-def _plan_hash(point: Point) -> str:
+def _plan(point: Point) -> dict[str, Any]:
+    """The plan of the design's first point with the spec's text, for reports."""
     from dpspec.compiler.plan import make_plan
-    from dpspec.spec.diagnostics import SpecError
 
-    try:
-        return make_plan(point.parsed, check=False).sha256
-    except SpecError:
-        return ""
+    made = make_plan(point.parsed, check=False)
+    return {**made.to_json(), "text": point.parsed.text}
 
 
 def _exponents(bound: Any, varied: Sequence[str]) -> dict[str, float]:

@@ -24,7 +24,8 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 #: ``laplace``: level = scale/sensitivity (the exact Laplace trade-off curve is used where a delta is allowed).
 #: ``bounded-range``: the exponential mechanism; level = epsilon; epsilon-DP and epsilon^2/8-zCDP.
 #: ``pure``: any epsilon-DP mechanism; level = epsilon.
-Family: TypeAlias = Literal["gaussian", "laplace", "bounded-range", "pure"]
+#: ``approx``: (epsilon, delta)-DP at the mechanism's own ``delta`` and no more is known, so it composes with nothing; level = epsilon.
+Family: TypeAlias = Literal["gaussian", "laplace", "bounded-range", "pure", "approx"]
 Norm: TypeAlias = Literal["l1", "l2", "linf", "score", "none"]
 
 
@@ -42,7 +43,7 @@ class Mechanism(Protocol):
 
     @property
     def sensitivity(self) -> float:
-        """Of the released object, in :attr:`norm`, under the analysis' neighbouring relation. NaN for a mechanism without one (pure channels)."""
+        """Of the released object, in :attr:`norm`, under the analysis' neighbouring relation. NaN where there is none (pure channels)."""
         ...
 
     @property

@@ -43,8 +43,8 @@ class _Registry(dict[str, Code]):
 
     def _fill(self) -> None:
         if not self._loaded:
-            type(self)._loaded = True
             self.update(_load())
+            type(self)._loaded = True
 
     def __contains__(self, key: object) -> bool:
         self._fill()

@@ -18,9 +18,9 @@ CODES: dict[str, Code] = {
     "DP402": Code(
         title="The accuracy target is missed",
         explanation=(
-            "An `expect` line is compared with a bound whose every constant is known (kind explicit) and whose proof was re-derived (status "
-            "proved). Here the bound's value at the planned noise exceeds the target. The message names the least n and the least epsilon "
-            "at which the same bound meets it, when they exist."
+            "An `expect` line is compared with a bound whose every constant is known (kind explicit) and whose proof was re-derived "
+            "(status proved). Here the bound's value at the planned noise exceeds the target. The message names the least n and the "
+            "least epsilon at which the same bound meets it, when they exist."
         ),
         bad="expect excess-empirical-risk <= 1e-9",
         good="expect excess-empirical-risk <= 0.05",
@@ -28,8 +28,9 @@ CODES: dict[str, Code] = {
     "DP403": Code(
         title="No explicit bound decides this target",
         explanation=(
-            "The chosen algorithm has only order bounds (unspecified constants) for the measure, or none at all, or bounds that are claimed "
-            "in print and not proved. Such bounds never accept a target. Run `dpspec study` on a simulated law to measure the error."
+            "The chosen algorithm has only order bounds (unspecified constants) for the measure, or none at all, or bounds that are "
+            "claimed in print and not proved. Such bounds never accept a target. Run `dpspec study` on a simulated law to measure "
+            "the error."
         ),
     ),
     "DP404": Code(
@@ -40,7 +41,7 @@ CODES: dict[str, Code] = {
     ),
     "DP405": Code(
         title="Unknown option of an algorithm",
-        explanation="After `with` come the tunables and options of the algorithm's card (`dpspec algorithms ID` prints them), nothing else.",
+        explanation="After `with` come tunables and options of the algorithm's card (`dpspec algorithms ID` prints them), nothing else.",
         bad="by dp-gd with steps = 10",
         good="by dp-gd with T = 10",
     ),
@@ -69,8 +70,8 @@ CODES: dict[str, Code] = {
     "DP409": Code(
         title="A default needs a constant that nobody has declared",
         explanation=(
-            "A tunable's default formula uses a public constant (the sparsity k, a noise level sigma, ...). Declare it in `data` or `assume`, "
-            "or set the tunable itself with `with`. It cannot be estimated from private records without paying for it."
+            "A tunable's default formula uses a public constant (the sparsity k, a noise level sigma, ...). Declare it in `data` or "
+            "`assume`, or set the tunable itself with `with`. It cannot be estimated from private records without paying for it."
         ),
         bad="release theta\n  estimate theta in y = <theta, x> + noise\n  by ldp-iht",
         good="assume sparse(5)\nrelease theta\n  estimate theta in y = <theta, x> + noise\n  by ldp-iht",

@@ -8,7 +8,7 @@ expressions are equal when they mean the same tree, wherever they stand.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, TypeAlias
@@ -141,7 +141,7 @@ class NotANumber(Exception):
         self.span = span
 
 
-_MATH = {
+_MATH: Mapping[str, Callable[..., Fraction | int | float]] = {
     "exp": math.exp,
     "log": math.log,
     "sqrt": math.sqrt,
@@ -182,12 +182,13 @@ def _evaluate(e: Expr, env: Mapping[str, Fraction | int | float]) -> Fraction | 
         case Name(id=name):
             if name not in env:
                 raise Unbound(name, e.span)
-            v = env[name]
-            return Fraction(v) if isinstance(v, int) else v
+            given = env[name]
+            return Fraction(given) if isinstance(given, int) else given
         case Neg(operand=a):
             return -_evaluate(a, env)
         case Norm(operand=a):
-            return abs(_evaluate(a, env))
+            size = _evaluate(a, env)
+            return -size if size < 0 else size
         case Inner(left=a, right=b):
             return _evaluate(a, env) * _evaluate(b, env)
         case Bin(op=op, left=a, right=b):
@@ -195,8 +196,8 @@ def _evaluate(e: Expr, env: Mapping[str, Fraction | int | float]) -> Fraction | 
         case Call(function=f, args=args):
             if f not in _MATH:
                 raise NotANumber(f"{f} is not a function of numbers", e.span)
-            v = _MATH[f](*(_evaluate(a, env) for a in args))
-            return Fraction(v) if isinstance(v, int) else v
+            value = _MATH[f](*(_evaluate(a, env) for a in args))
+            return Fraction(value) if isinstance(value, int) else value
 
 
 def _binary(op: BinaryOp, a: Fraction | float, b: Fraction | float, span: Span | None) -> Fraction | float:
@@ -208,10 +209,10 @@ def _binary(op: BinaryOp, a: Fraction | float, b: Fraction | float, span: Span |
         return a * b
     if op == "/":
         return a / b
-    if isinstance(a, Fraction) and isinstance(b, Fraction) and b.denominator == 1 and abs(b) <= 4096:
-        if (a.numerator.bit_length() + a.denominator.bit_length()) * abs(b.numerator) <= 65536:
-            return a**b.numerator
-    v = float(a) ** float(b)
+    exact = isinstance(a, Fraction) and isinstance(b, Fraction) and b.denominator == 1 and abs(b) <= 4096
+    if exact and isinstance(a, Fraction) and (a.numerator.bit_length() + a.denominator.bit_length()) * abs(int(b)) <= 65536:
+        return a ** int(b)
+    v: float | complex = float(a) ** float(b)
     if isinstance(v, complex):
         raise NotANumber("a negative number to a fractional power is not real", span)
     return v

@@ -10,10 +10,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dpspec.spec.expr import Call, Expr, Inner, Name, Neg, Norm, Num
-from dpspec.spec.expr import Bin as Bin  # noqa: PLC0414  (pydantic resolves the recursive Expr alias in this namespace)
-
-__all__ = ["Bin", "Call", "Inner", "Name", "Neg", "Norm", "Num"]
+from dpspec.spec.expr import Expr
 
 NormName: TypeAlias = Literal["l1", "l2", "linf"]
 Neighbours: TypeAlias = Literal["replace-one", "add-remove", "zero-out"]
@@ -22,7 +19,7 @@ Status: TypeAlias = Literal["private", "public"]
 
 
 class Node(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True)
 
 
 # ---------------------------------------------------------------------------------------------------------------- sets
@@ -198,7 +195,7 @@ class Assumption(Node):
 
 
 class Minimise(Node):
-    """``minimise LOSS over SET``. ``loss`` is a full expression in w, x, y (x1, y1, x2, y2 when pairwise), or a Call/Name of a named loss."""
+    """``minimise LOSS over SET``. ``loss``: an expression in w, x, y (x1, y1, x2, y2 when pairwise), or a Call/Name of a named loss."""
 
     kind: Literal["minimise"] = "minimise"
     loss: Expr

@@ -93,12 +93,16 @@ def neighbours(c: Case) -> tuple[Records, Records]:
         direction /= np.sqrt(d)
     x = np.zeros((n, d))
     x[0] = direction * 1e3  # far outside every domain: enforcement and clients have to bring it back
+    other_x = x
+    if getattr(c.release.problem.task, "what", "mean") != "mean":  # a second moment differs most between orthogonal records
+        x[0], other_x = np.eye(d)[0] * 1e3, x.copy()
+        other_x[0] = np.eye(d)[1] * 1e3
     low, high = labels(c)
     y = np.full(n, high)
     other = y.copy()
     other[0] = low
     public = np.random.default_rng(0).normal(size=(200, d)) if c.draft.analysis.privacy.public is not None else None
-    return Records(x, y, public), Records(x, other, public)
+    return Records(x, y, public), Records(other_x, other, public)
 
 
 def labels(c: Case) -> tuple[float, float]:

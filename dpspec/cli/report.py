@@ -1,0 +1,93 @@
+"""``dpspec report``: a self-contained HTML page, or the terminal form of a stored file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpspec.cli.common import (
+    UNUSABLE,
+    Format,
+    FormatOption,
+    NoColorOption,
+    QuietOption,
+    VerboseOption,
+    emit_json,
+    guarded,
+    is_spec,
+    note,
+    say,
+    stop,
+    use_color,
+)
+
+
+@guarded
+def command(
+    files: Annotated[list[Path], typer.Argument(help="study.json, record.json, a stored plan, or a spec", show_default=False)],
+    html: Annotated[Path | None, typer.Option("--html", help="write the page here", show_default=False)] = None,
+    format: FormatOption = Format.text,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    no_color: NoColorOption = False,
+) -> None:
+    """Render stored results. The page needs no network and no script; it is light or dark as the reader's system is.
+
+    Examples:
+
+      dpspec report out/study.json --html study.html
+
+      dpspec report analysis.dps --html plan.html
+    """
+    bodies = [_body(f) for f in files]
+    if html is not None:
+        if len(bodies) != 1:
+            note("error: one page shows one file")
+            stop(UNUSABLE)
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError:
+            note("error: pages need matplotlib")
+            note("help: pip install 'dpspec[report]'")
+            stop(UNUSABLE)
+        from dpspec.report.html import page
+
+        partial = html.with_name(html.name + ".partial")
+        partial.write_text(page(bodies[0]), encoding="utf-8")
+        partial.replace(html)
+        if not quiet:
+            say(f"wrote {html}")
+    elif format is Format.json:
+        emit_json(bodies[0] if len(bodies) == 1 else bodies)
+    else:
+        say("\n\n".join(_text(b, color=use_color(no_color)) for b in bodies))
+
+
+def _text(body: dict[str, Any], *, color: bool) -> str:
+    from dpspec.report.terminal import plan_text, record_text, study_text
+
+    writer = {"study": study_text, "release": record_text}.get(str(body.get("mode")), plan_text)
+    return writer(body, color=color)
+
+
+def _body(path: Path) -> dict[str, Any]:
+    if is_spec(path):
+        from dpspec.compiler.plan import make_plan
+        from dpspec.lang.source import parse_file
+
+        plan = make_plan(parse_file(path))
+        return {**plan.to_json(), "text": plan.draft.parsed.text}
+    try:
+        body = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, UnicodeDecodeError) as error:
+        note(f"error: {path} is not JSON: {error}")
+        stop(UNUSABLE)
+    known = isinstance(body, dict) and (body.get("mode") in ("study", "release") or ("guarantee" in body and "releases" in body))
+    if not known:
+        note(f"error: {path} is neither a plan, nor a record, nor a study")
+        note("help: `dpspec study SPEC --out DIR` writes DIR/study.json")
+        stop(UNUSABLE)
+    return dict(body)

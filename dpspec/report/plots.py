@@ -1,0 +1,127 @@
+"""SVG figures from matplotlib, made for a page that is light or dark: ink takes the page's colour, every figure has a text alternative."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+#: Replaced by ``currentColor`` in the finished SVG.
+INK = "#010203"
+SERIES = ("#2f7fd1", "#d1662f", "#3a9d5d", "#9a5fc0", "#b8862b", "#c0487a")
+BOUND, LOWER, REFERENCE = "#c0392b", "#7f8c8d", "#3a9d5d"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A series with an optional band. ``style`` is a matplotlib line style."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    style: str = "-"
+    color: str = ""
+    marker: str = "o"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """``alt`` says in words what a reader who cannot see the figure needs."""
+
+    title: str
+    xlabel: str
+    ylabel: str
+    alt: str
+    lines: tuple[Line, ...] = field(default=())
+    logx: bool = True
+    logy: bool = True
+
+
+def line_figure(figure: Figure) -> str:
+    """The figure as an SVG element."""
+    fig, ax = _axes()
+    for i, line in enumerate(figure.lines):
+        color = line.color or SERIES[i % len(SERIES)]
+        ax.plot(line.x, line.y, line.style, marker=line.marker or None, color=color, label=line.label, linewidth=1.8, markersize=4)
+        if line.low:
+            ax.fill_between(line.x, line.low, line.high, color=color, alpha=0.18, linewidth=0)
+    if figure.logx:
+        ax.set_xscale("log")
+    if figure.logy:
+        ax.set_yscale("log")
+    ax.set_xlabel(figure.xlabel)
+    ax.set_ylabel(figure.ylabel)
+    ax.grid(True, which="major", alpha=0.25, linewidth=0.6)
+    if len(figure.lines) > 1:
+        ax.legend(frameon=False, fontsize=9, labelcolor=INK)
+    return _svg(fig, figure.title, figure.alt)
+
+
+def strips(title: str, groups: Mapping[str, Sequence[float]], ylabel: str, alt: str) -> str:
+    """The trials of each point as a column of dots, with the median as a dash."""
+    import statistics
+
+    fig, ax = _axes(height=3.0)
+    positive = all(v > 0 for values in groups.values() for v in values)
+    for i, values in enumerate(groups.values()):
+        offsets = [i + 0.28 * ((j * 0.618) % 1 - 0.5) for j in range(len(values))]
+        ax.plot(offsets, values, "o", color=SERIES[0], alpha=0.55, markersize=3.5, linewidth=0)
+        ax.plot([i - 0.25, i + 0.25], [statistics.median(values)] * 2, "-", color=SERIES[1], linewidth=2)
+    if positive:
+        ax.set_yscale("log")
+    ax.set_xticks(
+        range(len(groups)), list(groups), rotation=20 if len(groups) > 4 else 0, ha="right" if len(groups) > 4 else "center", fontsize=8
+    )
+    ax.set_ylabel(ylabel)
+    ax.grid(True, axis="y", alpha=0.25, linewidth=0.6)
+    return _svg(fig, title, alt)
+
+
+def _axes(height: float = 3.4) -> tuple[Any, Any]:
+    import matplotlib
+
+    matplotlib.use("Agg", force=False)
+    from matplotlib.figure import Figure as MplFigure
+
+    with matplotlib.rc_context({"svg.fonttype": "none", "font.family": "sans-serif", "font.size": 10, "axes.edgecolor": INK}):
+        fig = MplFigure(figsize=(6.4, height), layout="constrained")
+        ax = fig.add_subplot()
+    for spine in ("top", "right"):
+        ax.spines[spine].set_visible(False)
+    ax.tick_params(colors=INK)
+    ax.xaxis.label.set_color(INK)
+    ax.yaxis.label.set_color(INK)
+    return fig, ax
+
+
+_COUNT = [0]
+
+
+def _svg(fig: Any, title: str, alt: str) -> str:
+    """Without the XML head, scaled to its column, ids unique on the page, ink in the page's colour, named for screen readers."""
+    import matplotlib
+
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "dpspec", "svg.id": None}):
+        fig.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'\s(width|height)="[^"]*pt"', "", text, count=2)
+    _COUNT[0] += 1
+    mark = f"f{_COUNT[0]}-"
+    text = re.sub(r'\bid="([^"]+)"', rf'id="{mark}\1"', text)
+    text = re.sub(r'(xlink:href|href)="#([^"]+)"', rf'\1="#{mark}\2"', text)
+    text = re.sub(r"url\(#([^)]+)\)", rf"url(#{mark}\1)", text)
+    text = text.replace(INK, "currentColor").replace(INK.upper(), "currentColor")
+    text = re.sub(r"(fill|stroke): ?#000000", r"\1: currentColor", text)
+    text = text.replace("<text ", '<text fill="currentColor" ')
+    text = text.replace("<svg ", f'<svg role="img" aria-label="{escape(alt, quote=True)}" ', 1)
+    head = text.index(">") + 1
+    body = f"{text[:head]}<title>{escape(title)}</title>{text[head:]}"
+    return f"<figure>{body}<figcaption>{escape(title)}. {escape(alt)}</figcaption></figure>"
