@@ -98,42 +98,47 @@ def _search(evaluate: Evaluator, boxes: Sequence[Box], what: What, tolerance: fl
     width = max((b[1] - b[0] for b in boxes), default=Fraction(0))
     height = max((b[3] - b[2] for b in boxes), default=Fraction(0))
 
-    def sample(box: Box) -> None:
+    def note(value: Any, u: Fraction, y: Fraction) -> None:
+        # at a kink the value is a hull, whose least magnitude is a lower bound of the one-sided values
         nonlocal best, at
-        u, y = (box[0] + box[1]) / 2, (box[2] + box[3]) / 2
-        value, _ = evaluate((u, u, y, y))
-        if not value.is_finite():
-            return
-        # at a kink the value is a hull: its far end is a one-sided derivative, hence a limit of values nearby; only a thin
-        # value is taken as reached
         found = lower(abs(value)) if magnitude else lower(value)
         if found is not None and down(found) > best:
             best, at = down(found), (u, y)
 
-    def push(box: Box) -> None:
+    def sample(box: Box) -> None:
+        u, y = (box[0] + box[1]) / 2, (box[2] + box[3]) / 2
+        note(evaluate((u, u, y, y))[0], u, y)
+
+    def keep(bound: float, box: Box) -> None:
         nonlocal count
         count += 1
+        heapq.heappush(heap, (-bound, count, box))
+
+    def push(box: Box) -> None:
         value, slope = evaluate(box)
-        pieces: Sequence[Box] = (box,)
-        if slope is not None and slope.is_finite() and box[0] < box[1]:
-            if slope > 0 or slope < 0:
-                pieces = ((box[0], box[0], box[2], box[3]), (box[1], box[1], box[2], box[3]))
-                for piece in pieces:
-                    v, _ = evaluate(piece)
-                    heapq.heappush(heap, (-_top(v, magnitude), count, piece))
-                    count += 1
-                    sample(piece)
-                return
-            centre = (box[0] + box[1]) / 2
-            middle, _ = evaluate((centre, centre, box[2], box[3]))
-            half = hull(box[0] - centre, box[1] - centre)
-            shifted = middle + slope * half
-            if shifted.is_finite():
-                heapq.heappush(heap, (-min(_top(value, magnitude), _top(shifted, magnitude)), count, box))
-                sample(box)
-                return
-        heapq.heappush(heap, (-_top(value, magnitude), count, box))
-        sample(box)
+        thin = box[2] == box[3]
+        if slope is None or not slope.is_finite() or box[0] == box[1]:
+            keep(_top(value, magnitude), box)
+            sample(box)
+            return
+        if slope > 0 or slope < 0:  # monotone in u for every y of the box: only the two ends count
+            for u in (box[0], box[1]):
+                end = (u, u, box[2], box[3])
+                v, _ = evaluate(end)
+                keep(_top(v, magnitude), end)
+                if thin:
+                    note(v, u, box[2])
+                else:
+                    sample(end)
+            return
+        centre = (box[0] + box[1]) / 2
+        middle, _ = evaluate((centre, centre, box[2], box[3]))
+        shifted = middle + slope * hull(box[0] - centre, box[1] - centre)
+        keep(min(_top(value, magnitude), _top(shifted, magnitude)), box)
+        if thin:
+            note(middle, centre, box[2])
+        else:
+            sample(box)
 
     for box in boxes:
         for corner in ((box[0], box[2]), (box[1], box[2]), (box[0], box[3]), (box[1], box[3])):
