@@ -25,9 +25,6 @@ from dpspec.spec.codes import CODES
 P = 1e-6  # a sound sampler fails one test in a million: the secure source cannot be seeded
 
 
-P = 1e-6  # a sound sampler fails one test in a million: the secure source cannot be seeded
-
-
 @dataclass(frozen=True)
 class Plan:
     tree: object
