@@ -65,15 +65,14 @@ def _excess(p: Floats, q: Floats, *, epsilon: float, delta: float) -> Floats:
     return np.asarray((p - delta - ratio * q) / np.sqrt(variance), dtype=float)
 
 
-def _predicted_mu(p: Floats, q: Floats, *, n_fit: float, n_test: float, z: float) -> tuple[Floats, Floats]:
-    """Delta method for Phi^-1(p) - Phi^-1(q): the value less z errors, and the error."""
+def _predicted_mu(p: Floats, q: Floats, *, inverse: float) -> tuple[Floats, Floats]:
+    """Phi^-1(p) - Phi^-1(q) and its standard error by the delta method; ``inverse``: the sum of one over the numbers of runs."""
     from scipy.special import ndtri
 
-    inverse = 1 / n_fit + 1 / n_test
     a, b = ndtri(p), ndtri(q)
     da, db = np.exp(-a * a / 2) / math.sqrt(2 * math.pi), np.exp(-b * b / 2) / math.sqrt(2 * math.pi)
     error = np.sqrt((p * (1 - p) / da**2 + q * (1 - q) / db**2) * inverse)
-    return np.asarray(a - b - z * error, dtype=float), error
+    return np.asarray(a - b, dtype=float), np.asarray(error, dtype=float)
 
 
 _FOLDS = 2  # learned scores are judged on rows they were not fitted on
@@ -96,8 +95,8 @@ def thresholds(a: Floats, b: Floats, most: int = 256) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What the test is for. ``value``: the claimed epsilon (mu when ``gaussian``), None without a claim. ``z``: how many errors a
-    prediction is lowered by. ``n_test``: runs a side that the test will count."""
+    """What the test is for. ``value``: the claimed epsilon (mu when ``gaussian``), None without a claim. ``z``: the normal quantile of the
+    test. ``n_test``: runs a side that the test will count."""
 
     value: float | None
     delta: float
@@ -108,15 +107,19 @@ class Aim:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """``bold``: the event with the best cautious prediction. ``close``: the one whose score against the claim is largest, and that
-    score."""
+    """``sure`` and ``bold``: the events with the best predictions, lowered by ``_SURE`` and ``_BOLD`` times z errors. ``close``: the one
+    whose score against the claim is largest, ``excess`` per root of the number of runs."""
 
+    sure: Event
     bold: Event
     close: Event
     excess: float
 
 
-def best_thresholds(name: str, score: Score, sa: Floats, sb: Floats, aim: Aim) -> Choice | None:
+_SURE, _BOLD = 2.0, 1.1
+
+
+def best_thresholds(name: str, score: Score, sa: Floats, sb: Floats, aim: Aim, handicap: float = 0.0) -> Choice | None:
     """The best cuts of one score, ``sa`` and ``sb`` on training runs; all four of tail and direction are tried. None when it is
     constant."""
     cuts = thresholds(sa, sb)
@@ -129,40 +132,48 @@ def best_thresholds(name: str, score: Score, sa: Floats, sb: Floats, aim: Aim) -
     p = np.stack([pa, 1 - pa, pb, 1 - pb])  # above and below, likelier on a; above and below, likelier on b
     q = np.stack([pb, 1 - pb, pa, 1 - pa])
     n_fit, claimed = min(na, nb), aim.value or 0.0
+    caution = [factor * aim.z + handicap for factor in (_SURE, _BOLD)]
     if aim.gaussian:
-        value, error = _predicted_mu(p, q, n_fit=n_fit, n_test=aim.n_test, z=aim.z)
-        excess = (value + aim.z * error - claimed) / (error * math.sqrt(n_fit))
+        mid, error = _predicted_mu(p, q, inverse=1 / n_fit + 1 / aim.n_test)
+        values = [mid - z * error for z in caution]
+        excess = (mid - claimed) / (error * math.sqrt(n_fit))
     else:
-        value = predicted_epsilon(p, q, n_fit=n_fit, n_test=aim.n_test, delta=aim.delta, z=aim.z)
+        values = [predicted_epsilon(p, q, n_fit=n_fit, n_test=aim.n_test, delta=aim.delta, z=z) for z in caution]
         excess = _excess(p, q, epsilon=claimed, delta=aim.delta)
 
-    def event(at: int) -> Event:
-        k, i = np.unravel_index(at, value.shape)
+    def event(at: int, value: Floats) -> Event:
+        k, i = np.unravel_index(at, p.shape)
         return Event(name, score, float(cuts[i]), bool(k % 2), "a" if k < 2 else "b", float(value[k, i]), float(q[k, i]))
 
+    sure, bold = (event(int(np.argmax(v)), v) for v in values)
     at = int(np.argmax(excess))
-    return Choice(event(int(np.argmax(value))), event(at), float(excess.ravel()[at]))
+    return Choice(sure, bold, event(at, values[1]), float(excess.ravel()[at]) - handicap / math.sqrt(n_fit))
 
 
 def choose_event(statistics: Sequence[Statistic], a: Floats, b: Floats, aim: Aim) -> Event | None:
     """The best event over all statistics. ``a``, ``b``: training outputs, (n, width). None only when every score is constant.
 
-    Where the cautious prediction exceeds the claim (or there is none, or no hope of refuting it) it decides, since it gives the largest
-    bound; else the score against the claim."""
-    bold: Event | None = None
-    close: Event | None = None
-    excess = -math.inf
-    for s in statistics:
-        choice = _judge(s, a, b, aim)
-        if choice is None:
-            continue
-        if bold is None or choice.bold.predicted > bold.predicted:
-            bold = choice.bold
-        if choice.excess > excess:
-            close, excess = choice.close, choice.excess
-    if bold is None or aim.value is None or bold.predicted > aim.value or excess * math.sqrt(aim.n_test) < 0.5:
+    With a claim: the event of the largest sure prediction if that exceeds it, since it gives the largest bound. Else the one of the
+    largest score against the claim, if that is clear on the training runs. Else the bold prediction if it exceeds the claim. Else, with
+    any hope left, the score. Without a claim or hope: the bold prediction."""
+    choices = [c for c in (_judge(s, a, b, aim) for s in statistics) if c is not None]
+    if not choices:
+        return None
+    sure = max((c.sure for c in choices), key=lambda e: e.predicted)
+    bold = max((c.bold for c in choices), key=lambda e: e.predicted)
+    best = max(choices, key=lambda c: c.excess)
+    if aim.value is None:
         return bold
-    return close
+    if sure.predicted > aim.value:
+        return sure
+    if best.excess * math.sqrt(min(len(a), len(b))) > _CLEAR:
+        return best.close
+    if bold.predicted > aim.value or best.excess * math.sqrt(aim.n_test) < 0.5:
+        return bold
+    return best.close
+
+
+_CLEAR = 5.5  # standard errors on the training runs; the largest of many scores is lucky by one or two
 
 
 def _judge(s: Statistic, a: Floats, b: Floats, aim: Aim) -> Choice | None:
@@ -178,12 +189,12 @@ def _judge(s: Statistic, a: Floats, b: Floats, aim: Aim) -> Choice | None:
         if score is None:
             return None
         sa[out_a], sb[out_b] = score(a[out_a]), score(b[out_b])
-    choice = best_thresholds(s.name, whole, sa, sb, replace(aim, z=aim.z + s.handicap))
+    choice = best_thresholds(s.name, whole, sa, sb, aim, s.handicap)
     if choice is None:
         return None
-    choice = replace(choice, excess=choice.excess - s.handicap / math.sqrt(min(len(a), len(b))))
     judged, refitted = np.concatenate([sa, sb]), np.concatenate([whole(a), whole(b)])
-    return replace(choice, bold=_carry_over(choice.bold, judged, refitted), close=_carry_over(choice.close, judged, refitted))
+    sure, bold, close = (_carry_over(e, judged, refitted) for e in (choice.sure, choice.bold, choice.close))
+    return Choice(sure, bold, close, choice.excess)
 
 
 def _carry_over(event: Event, judged: Floats, refitted: Floats) -> Event:

@@ -35,7 +35,6 @@ Floats = npt.NDArray[np.float64]
 TRAIN_SHARE = 0.3
 TRAIN_MOST = 20_000
 RESERVE = 10  # of the stated error only this part is spent, see audit_pair
-CAUTION = 1.1  # multiples of the normal quantile of the test
 _THOROUGH = (*AUTO, "boosting")
 
 
@@ -188,7 +187,7 @@ def _normal_quantile(alpha: float) -> float:
 
 def aim_of(claim: Claim, alpha: float, n_test: int) -> Aim:
     gaussian = claim.mu is not None
-    return Aim(claim.mu if gaussian else claim.epsilon, claim.delta, CAUTION * max(2.0, _normal_quantile(alpha)), n_test, gaussian)
+    return Aim(claim.mu if gaussian else claim.epsilon, claim.delta, max(2.0, _normal_quantile(alpha)), n_test, gaussian)
 
 
 def _could_refute(n_p: int, n_q: int, claim: Claim, alpha: float) -> bool:

@@ -69,7 +69,7 @@ def search_pairs(
     rounds = 3
     share = budget / (rounds if given else rounds + 1)
     scored: list[Scored] = []
-    looked_for = Aim(None, aim.delta, min(aim.z, 3.0), aim.n_test, aim.gaussian)  # the largest epsilon, whatever is claimed
+    looked_for = Aim(None, aim.delta, min(aim.z, 2.5), aim.n_test, aim.gaussian)  # the largest epsilon, whatever is claimed
     for turn in range(rounds):
         runs = int(np.clip(share / len(pool), 200, 20_000))
         scored = sorted((Scored(p, separation(sampler, p, runs, looked_for, rng), runs) for p in pool), key=lambda s: -s.score)
