@@ -1,0 +1,48 @@
+"""The generated pages: one a diagnostic, one an algorithm, none empty."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from dpspec.spec.codes import CODES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def load(name: str):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_page_a_diagnostic(tmp_path: Path) -> None:
+    load("gen_diagnostics").main(tmp_path)
+    pages = {p.stem for p in tmp_path.glob("DP*.md")}
+    assert pages == set(CODES.all())
+    index = (tmp_path / "index.md").read_text(encoding="utf-8")
+    for code in pages:
+        assert f"[{code}]({code}.md)" in index
+
+
+def test_every_code_that_the_source_raises_is_registered() -> None:
+    used = set()
+    for file in (ROOT / "dpspec").rglob("*.py"):
+        if not file.name.startswith("codes"):
+            used |= set(re.findall(r'"(DP[1-7]\d\d)"', file.read_text(encoding="utf-8")))
+    assert used - set(CODES.all()) == set()
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/index.md", "docs/architecture.md"])
+def test_links_lead_somewhere(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        if target.startswith("diagnostics/"):
+            continue
+        assert ((ROOT / name).parent / target).exists(), target
