@@ -213,3 +213,38 @@ def test_every_task_form_is_planned_or_refused_with_every_algorithms_reason(task
     if not any(c.eligible for c in candidates):
         assert any(d.code in ("DP401", "DP210") for d in draft.diagnostics)
         assert all(c.reasons for c in candidates)
+
+
+def test_the_adult_plan_by_scipy_alone() -> None:
+    """The gallery's income model: the guarantee from its count, sensitivity and scale, and the sensitivity from the loss."""
+    from pathlib import Path
+
+    from dpspec.lang.source import parse_file
+
+    parsed = parse_file(Path(__file__).resolve().parents[2] / "specs" / "convex_erm" / "adult.dps")
+    body = make_plan(parsed).to_json()
+    (noise,) = body["releases"][0]["noise"]
+    delta = 48_842**-1.1
+    assert body["guarantee"]["delta"] == pytest.approx(delta, rel=1e-12)
+    mu = math.sqrt(noise["count"]) * noise["sensitivity"] / noise["scale"]
+    assert body["guarantee"]["epsilon"] == pytest.approx(epsilon_of(mu, delta), rel=1e-6)
+    slope = math.exp(8) / (1 + math.exp(8))  # |phi'| of the logistic loss on margins in [-8, 8]
+    assert noise["sensitivity"] == pytest.approx(2 * slope / 48_842, rel=1e-9)
+    spent = {p["source"]: p["epsilon_if_used"] for p in body["releases"][0]["published"]["all"]}
+    assert len(spent) >= 3
+    assert all(v is not None and v < 1 for v in spent.values())
+
+
+def test_the_adult_data_fit_their_spec() -> None:
+    from pathlib import Path
+
+    from dpspec.data.sources import load
+    from dpspec.lang.source import parse_file
+
+    root = Path(__file__).resolve().parents[2]
+    file = root.parent / "shared" / "data" / "adult.csv"
+    if not file.exists():
+        pytest.skip("the Adult data are not at hand")
+    parsed = parse_file(root / "specs" / "convex_erm" / "adult.dps")
+    raw = load(parsed.analysis.data, data_file=file)
+    assert (raw.records.n, raw.records.d) == (48_842, 93)
