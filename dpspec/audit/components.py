@@ -73,6 +73,9 @@ class Component:
     how: str = ""
 
 
+_NOTHING = Component("nothing", pure=0.0, rho=0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     neighbouring: str
@@ -87,7 +90,7 @@ def components(event: Event, context: Context) -> list[Component]:
     """The components of one event, its ``count`` and contributions included."""
     draws = event.number("draws")
     if event.count == 0:
-        return []
+        return [_NOTHING]
     if draws is not None and draws < event.count:
         why = f"{event.count} uses are charged and {draws:g} noise drawn: composition needs fresh noise at every use"
         return [Component(event.what, unknown=why, how="DP633")]
@@ -127,26 +130,38 @@ def _flaw(event: Event) -> Component | None:
     if event.fields.get("clip") in ("none", "copy", "missing"):
         why = f"{event.what}: records are not clipped, so one record moves the released value without bound"
         return Component(event.what, breach=Breach("DP622", 1.0, why))
-    if event.fields.get("arithmetic") in ("float64", "double") and event.kind == "laplace":
-        delta = float64_gap(_laplace_sensitivity(event, Context("add_remove")), event.number("scale") or 0.0)
+    if event.fields.get("arithmetic") in ("float64", "double") and event.kind in ("laplace", "gaussian"):
+        gaussian = event.kind == "gaussian"
+        top = event.number("l2_sensitivity" if gaussian else "l1_sensitivity", "sensitivity", "clip_norm", "norm_bound") or 0.0
+        delta = float64_gap(top, event.number("sigma" if gaussian else "scale") or 0.0, event.kind)
         if delta > 0:
-            why = f"{event.what}: Laplace noise in IEEE doubles; outputs near 0 that are no multiple of the spacing at the sensitivity"
+            why = f"{event.what}: {event.kind} noise in IEEE doubles; outputs near 0 that are no multiple of the spacing at the sensitivity"
             return Component(event.what, breach=Breach("DP625", delta, why + " occur under one input and never under its neighbour"))
     return None
 
 
-def float64_gap(sensitivity: float, scale: float) -> float:
-    """Probability that 0 + Lap(scale) falls within a quarter of the sensitivity of 0 on a double that sensitivity + Lap(scale) cannot give.
+def float64_gap(sensitivity: float, scale: float, law: str = "laplace") -> float:
+    """Probability that 0 + noise falls near 0 on a double that sensitivity + noise cannot give.
 
-    With D a power of two, D + noise lies near 0 only when the noise lies near -D, where doubles have spacing D 2^-53; so the sum is a
-    multiple of it. Noise in [D 2^-j-1, D 2^-j) has spacing D 2^-j-53, and one double in 2^j is such a multiple. 0 for other D.
+    D + noise lies near 0 only when the noise lies near -D, where doubles have a spacing u of about D 2^-52, so that the sum is a multiple
+    of u. Noise in [2^m, 2^(m+1)) has spacing 2^(m-52); one double in u 2^(52-m) of them is a multiple of u.
     """
-    if sensitivity <= 0 or scale <= 0 or math.frexp(sensitivity)[0] != 0.5:
+    if sensitivity <= 0 or scale <= 0 or not math.isfinite(sensitivity / scale):
         return 0.0
-    total = 0.0
-    for j in range(2, 60):
-        near, far = sensitivity * 2.0 ** -(j + 1), sensitivity * 2.0**-j
-        total += (math.exp(-near / scale) - math.exp(-far / scale)) * (1 - 2.0**-j)
+    mantissa, k = math.frexp(sensitivity)
+    k -= 1  # 2^k <= D < 2^(k+1)
+    power = mantissa == 0.5
+    unit = k - 53 if power else k - 52
+    reach = sensitivity / 4 if power else min(sensitivity / 4, sensitivity - 2.0**k, 2.0 ** (k + 1) - sensitivity)
+
+    def within(x: float) -> float:  # P(|noise| < x)
+        return math.erf(x / (scale * math.sqrt(2))) if law == "gaussian" else -math.expm1(-x / scale)
+
+    total, m = 0.0, math.frexp(reach)[1] - 1
+    for j in range(m, m - 60, -1):
+        share = 1 - 2.0 ** (j - 52 - unit)
+        if share > 0:
+            total += (within(min(2.0 ** (j + 1), reach)) - within(min(2.0**j, reach))) * share
     return total
 
 
@@ -203,9 +218,10 @@ def _laplace_sensitivity(event: Event, context: Context) -> float:
 def gaussian_shift(event: Event, context: Context) -> float:
     """mu of one Gaussian event; infinite when it carries no noise."""
     mu, rho = event.number("mu"), event.number("rho")
-    if mu is not None:
+    noise = event.number("sigma", "variance", "noise_multiplier")
+    if noise is None and mu is not None:
         return mu
-    if rho is not None:
+    if noise is None and rho is not None:
         return math.sqrt(2 * rho)
     multiplier = event.number("noise_multiplier")
     sigma, variance = event.number("sigma"), event.number("variance")
@@ -305,7 +321,21 @@ def vote_loss(low: float, high: float, sensitivity: float, scale: float, thresho
 
 
 def _model_discrete_laplace(event: Event, context: Context) -> list[Component]:
-    return _model_laplace(event, context)
+    """Two-sided geometric noise, P(x) ~ exp(-|x|/scale) on integers: the largest loss has more mass than under continuous noise."""
+    (whole,) = _model_laplace(event, context)
+    if whole.breach is not None or whole.pure == 0:
+        return [whole]
+    stated = event.number("l1_sensitivity", "sensitivity", "clip_norm", "norm_bound")
+    top = 0.0 if stated is None else _laplace_sensitivity(event, context)
+    if top != int(top) or not 1 <= top <= 10_000 or whole.pure > 500:
+        return [replace(whole, over=randomized_response(whole.pure) if whole.pure < 500 else None, under=None)]
+    ratio = math.exp(-whole.pure / top)
+    at_zero = (1 - ratio) / (1 + ratio)
+    inside = at_zero * ratio ** np.arange(1, int(top))  # between the two centres, from the nearer one
+    end, far = 1 / (1 + ratio), ratio ** int(top) / (1 + ratio)  # at or beyond the own centre; at or beyond the other one
+    q = (end, *inside.tolist(), far)
+    pair = Atoms(q[::-1], q)
+    return [replace(whole, over=pair, under=pair)]
 
 
 def _model_laplace_threshold(event: Event, context: Context) -> list[Component]:
@@ -416,7 +446,7 @@ def half_win(candidates: int, gap: float, noise: str) -> float:
 def _model_noisy_max(event: Event, context: Context) -> list[Component]:
     top, scale = _score(event), event.number("scale") or 0.0
     if scale == 0:
-        return [Component(event.what, breach=Breach("DP620", 1.0, f"{event.what}: no noise on the scores"))] if top > 0 else []
+        return [Component(event.what, breach=Breach("DP620", 1.0, f"{event.what}: no noise on the scores"))] if top > 0 else [_NOTHING]
     noise = str(event.fields.get("noise", "laplace"))
     candidates = event.number("candidates")
     factor = 1.0 if event.fields.get("monotone") is True else 2.0
@@ -440,12 +470,16 @@ def _model_noisy_max(event: Event, context: Context) -> list[Component]:
         ]
     if candidates == 1:
         return [Component(event.what, pure=0.0, rho=0.0)]
+    if noise not in ("laplace", "gumbel", "exponential"):
+        raise _Missing("a noise law that is modelled (laplace, gumbel, exponential)")
     found = []
     for most, least, uses in _decaying(top, event.number("decay"), event.count):
         epsilon = factor * most / scale
         pair = None
         if noise in ("laplace", "gumbel"):
-            win = half_win(int(candidates or 2), least / scale, noise)
+            # the raised half leads by half of the relative move under one data set and trails by it under the other
+            # (a smaller move is allowed too; it keeps the losing probability far above the error of the quadrature)
+            win = half_win(int(candidates or 2), min(factor / 2 * least / scale, 12.0), noise)
             pair = Atoms((win, 1 - win), (1 - win, win))
         found.append(
             Component(
@@ -502,7 +536,7 @@ def _model_permute_and_flip(event: Event, context: Context) -> list[Component]:
         epsilon = math.inf if not scale else 2 * top / scale
     if math.isinf(epsilon):
         return [Component(event.what, breach=Breach("DP620", 1.0, f"{event.what}: the choice is deterministic"))]
-    exponent = epsilon / 2  # on scores in units of the sensitivity
+    exponent = min(epsilon / 2, 300.0)  # on scores in units of the sensitivity; beyond, the weaker instance still is one
     best_rho, best_pure = 0.0, 0.0
     under: Pair | None = None
     candidates = event.number("candidates")
@@ -517,7 +551,8 @@ def _model_permute_and_flip(event: Event, context: Context) -> list[Component]:
                 rho = max(renyi(a, b, float(order)) / float(order) for order in orders)
                 if rho > best_rho:
                     best_rho, under = rho, Atoms(tuple(a), tuple(b))
-                best_pure = max(best_pure, float(np.max(np.log(a) - np.log(b))))
+                with np.errstate(divide="ignore"):
+                    best_pure = max(best_pure, min(float(np.max(np.log(a) - np.log(b))), epsilon))
     return [
         Component(
             event.what,
@@ -763,12 +798,12 @@ def _model_poisson(event: Event, context: Context) -> list[Component]:
     if isinstance(body, list):
         return body
     if rate == 0:
-        return []
+        return [_NOTHING]
     if rate == 1:
         return _inner(event, context)
     if body.mu is not None:
         if body.mu == 0:
-            return []
+            return [_NOTHING]
         pair: Pair = SubsampledReplace(body.mu / 2, rate) if context.replacing else Subsampled(GaussianPair(body.mu), rate)
         return [Component(event.what, pure_at_least=math.inf, rho_at_least=0.0, over=pair, under=pair if body.gaussian_below else None)]
     if body.laplace is not None and not context.replacing and body.laplace < 500:
@@ -797,7 +832,7 @@ def _model_fixed(event: Event, context: Context) -> list[Component]:
         ]
     if body.mu is not None:
         if body.mu == 0:
-            return []
+            return [_NOTHING]
         if context.replacing:
             # Zhu, Dong, Wang 2022: (1-q) Q + q P against Q dominates, P and Q being replace-one neighbours
             over: Pair = _without_replacement(body.mu, rate)

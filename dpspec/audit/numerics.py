@@ -176,9 +176,9 @@ class Subsampled:
 
     def tails(self, loss: Array) -> tuple[Array, Array, Array, Array]:
         q = self.rate
-        lifted = np.expm1(np.minimum(loss, 700.0)) / q + 1  # (e^t - (1 - q))/q
+        lifted = np.expm1(np.minimum(loss, 600.0)) / q + 1  # (e^t - (1 - q))/q; rates below 1e-40 are no rates
         inner = np.where(lifted > 0, np.log(np.where(lifted > 0, lifted, 1.0)), -np.inf)
-        inner = np.where(loss > 700, loss - math.log(q), inner)
+        inner = np.where(loss > 600, loss - math.log(q), inner)
         p_up, q_up, p_down, q_down = self.pair.tails(inner)
         return (1 - q) * q_up + q * p_up, q_up, (1 - q) * q_down + q * p_down, q_down
 
@@ -281,8 +281,17 @@ class Masses:
 _TAIL = 1e-17
 
 
+_LARGEST = 1 << 22
+
+
+class TooFine(ArithmeticError):
+    """The grid would need more points than memory should hold."""
+
+
 def _grid(pair: Pair, step: float, tail: float) -> tuple[int, int]:
     low, high = pair.reach(tail)
+    if (high - low) / step > _LARGEST:
+        raise TooFine
     return math.floor(low / step) - 1, math.ceil(high / step) + 1
 
 
@@ -295,13 +304,15 @@ def over(pair: Pair, step: float, tail: float = _TAIL) -> Masses:
     q = np.where(grid[:-1] < 0, q_down[1:] - q_down[:-1], q_up[:-1] - q_up[1:])
     p, q = np.maximum(p, 0.0), np.maximum(q, 0.0)
     # split p = a + b with a e^{-t} + b e^{-t-h} = q
-    with np.errstate(over="ignore", invalid="ignore"):
-        ratio = np.where(p > 0, q * np.exp(grid[:-1]) / np.where(p > 0, p, 1.0), 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(p > 0, np.exp(np.minimum(np.log(q) + grid[:-1] - np.log(p), 1.0)), 1.0)
     share = np.clip((ratio - math.exp(-step)) / -math.expm1(-step), 0.0, 1.0)  # of p that stays at the lower point
     mass = np.zeros(grid.size)
     mass[:-1] += p * share
     mass[1:] += p * (1 - share)
     mass[0] += float(p_down[0])
+    if not abs(float(mass.sum()) + float(p_up[-1]) - 1) < 1e-6:  # an upper bound on less than all of the mass would be none
+        raise ArithmeticError(f"the discretised losses hold {float(mass.sum()) + float(p_up[-1])} of the mass")
     return Masses(step, first, mass, float(p_up[-1]))
 
 
@@ -314,9 +325,13 @@ def under(pair: Pair, step: float, tail: float = _TAIL) -> Masses:
     p = np.where(edges[:-1] < 0, p_down[1:] - p_down[:-1], p_up[:-1] - p_up[1:])
     q = np.where(edges[:-1] < 0, q_down[1:] - q_down[:-1], q_up[:-1] - q_up[1:])
     p, q = np.maximum(p, 0.0), np.maximum(q, 0.0)
-    solid = (p > 1e-290) & (q > 1e-290)
-    index, p, q = index[solid], p[solid], q[solid]
-    merged = np.log(p) - np.log(q)
+    if not np.any(p > 1e-290):  # nothing lies on the grid: all finite outputs are merged into one
+        certain = float(p_up[-1]) if float(q_up[-1]) == 0.0 else 0.0
+        return Masses(step, 0, np.array([1.0 - certain]), certain)
+    solid = p > 1e-290
+    index, p, q, floor = index[solid], p[solid], q[solid], edges[:-1][solid]
+    # where q underflows the lower edge of the cell stands in for the merged loss, which is never below it
+    merged = np.where(q > 1e-290, np.log(p) - np.log(np.maximum(q, 1e-290)), floor)
     # shortfall against the grid; choose the offset that loses least on average: points short by more than it move down a whole step
     short = index * step - merged
     order = np.argsort(short)
@@ -390,6 +405,8 @@ def compose(parts: Sequence[tuple[Masses, int]], delta: float, side: float = 0.0
     step = parts[0][0].step
     goal = math.log(1 / max(delta, 1e-300))
     solid = [(p.losses[p.mass > 0], p.mass[p.mass > 0], n) for p, n in parts]
+    if any(mass.size == 0 for _, mass, _ in solid):  # some part has all its mass at infinity
+        return Composed(np.array([0.0]), np.array([0.0]), 0.0, 0.0, 1.0, 0.0)
 
     def bound(t: float) -> float:
         return (_log_moment(solid, t) + goal) / t
@@ -414,6 +431,8 @@ def compose(parts: Sequence[tuple[Masses, int]], delta: float, side: float = 0.0
     total_high = sum(c * ((p.first + p.mass.size - 1) * step + p.offset) for p, c in parts)
     low, high = max(low, total_low), min(high, total_high)
     width = max(math.ceil((high - low) / step) + 3, max(p.mass.size for p, _ in parts))
+    if width > _LARGEST:
+        raise TooFine
     size = 1 << (width - 1).bit_length()
     from scipy import fft
 
@@ -451,6 +470,23 @@ def symmetric(pair: Pair) -> bool:
     return isinstance(pair, (GaussianPair, LaplacePair, SubsampledReplace, Joined))
 
 
+def _both(
+    upper: Sequence[tuple[Pair, int]] | None, lower: Sequence[tuple[Pair, int]], delta: float, step: float, tail: float
+) -> tuple[float, float, int]:
+    """One grid: lower bound, upper bound, size of the largest transform."""
+    low, high, largest = 0.0, math.inf, 0
+    for pairs, make, side in ((upper, over, 1.0), (lower, under, -1.0)):
+        if not pairs:
+            continue
+        found = 0.0
+        for turn in (False,) if all(symmetric(p) for p, _ in pairs) else (False, True):
+            whole = compose([(make(Reversed(p) if turn else p, step, tail), n) for p, n in pairs], delta, side)
+            largest = max(largest, whole.mass.size)
+            found = max(found, whole.epsilon(delta))
+        low, high = (low, found) if side > 0 else (found, high)
+    return low, high, largest
+
+
 def bracket(
     upper: Sequence[tuple[Pair, int]] | None, lower: Sequence[tuple[Pair, int]], delta: float, precision: float = 2e-3
 ) -> tuple[float, float]:
@@ -465,28 +501,26 @@ def bracket(
     if not everything:
         return low, high
     spans = [max(abs(x) for x in pair.reach(1e-9)) for pair in everything]
-    step = min(max(spans) / 1500, min(s for s in spans if s > 0) / 40)
+    counts = [n for _, n in (*(upper or ()), *lower)]
+    whole_span = math.sqrt(sum(n * s * s for n, s in zip(counts, spans, strict=True)))
+    step = min(whole_span / 1500, min(s for s in spans if s > 0) / 40)
     before = (-1.0, -1.0)
+    coarser = 0
     for _ in range(7):
-        largest = 0
-        if upper:
-            worst = 0.0
-            for turn in (False,) if all(symmetric(p) for p, _ in upper) else (False, True):
-                parts = [(over(Reversed(p) if turn else p, step, tail), n) for p, n in upper]
-                whole = compose(parts, delta, 1.0)
-                largest = max(largest, whole.mass.size)
-                worst = max(worst, whole.epsilon(delta))
-            high = min(high, worst)
-        if lower:
-            for turn in (False,) if all(symmetric(p) for p, _ in lower) else (False, True):
-                parts = [(under(Reversed(p) if turn else p, step, tail), n) for p, n in lower]
-                whole = compose(parts, delta, -1.0)
-                largest = max(largest, whole.mass.size)
-                low = max(low, whole.epsilon(delta))
+        try:
+            found_low, found_high, largest = _both(upper, lower, delta, step, tail)
+        except TooFine:
+            if before != (-1.0, -1.0) or coarser > 30:
+                break
+            step, coarser = step * 4, coarser + 1
+            continue
+        low, high = max(low, found_low), min(high, found_high)
         settled = abs(low - before[0]) <= precision / 4 * low and (math.isinf(high) or abs(high - before[1]) <= precision / 4 * high)
         if largest > 1 << 19 or largest * len(everything) > 1 << 22 or settled or (math.isfinite(high) and high - low <= precision * high):
             break
         before = (low, high)
+        if coarser:
+            break
         step /= 4
     return low, high
 

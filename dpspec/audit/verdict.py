@@ -147,4 +147,4 @@ def _epsilon_text(low: float, high: float) -> str:
         return "no upper bound" if low == 0 else f"epsilon at least {low:.6g}"
     if high - low <= 2e-3 * high:
         return f"epsilon {high:.6g}"
-    return f"epsilon at most {high:.6g}" if low == 0 else f"epsilon between {low:.6g} and {high:.6g}"
+    return f"epsilon at most {high:.6g}" if low == 0 else f"epsilon between {low:.4g} and {high:.4g}"

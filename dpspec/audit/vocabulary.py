@@ -234,7 +234,6 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "arithmetic": ("lattice", "safe", "float64", "float32"),
     "outputs_outside": (),
     "discarded_runs": (),
-    "last_iterate_only": (),
     "key_set": ("public", "private"),
     "summation": (),
 }

@@ -262,6 +262,21 @@ def test_doubles_betray_the_input_by_simulation() -> None:
     assert shown(1.0 + noise) == 0.0
     assert float64_gap(1.0, 1.0) == pytest.approx(shown(noise), rel=0.02)
     assert float64_gap(1.0, 10.0) == pytest.approx(0.0198, rel=0.05)
+    normal = rng.normal(size=2_000_000)
+    assert shown(1.0 + normal) == 0.0
+    assert float64_gap(1.0, 1.0, "gaussian") == pytest.approx(shown(normal), rel=0.02)
+
+
+def test_doubles_betray_a_sensitivity_that_is_no_power_of_two() -> None:
+    rng = np.random.default_rng(12)
+    noise = rng.laplace(scale=2.0, size=2_000_000)
+    reach, unit = 0.5, 2.0**-51  # D = 2.5: in [2, 4), spacing 2^-51, and 0.5 from the lower edge
+
+    def shown(y: np.ndarray) -> float:
+        return float(np.mean((np.abs(y) < reach) & (y / unit != np.round(y / unit))))
+
+    assert shown(2.5 + noise) == 0.0
+    assert float64_gap(2.5, 2.0) == pytest.approx(shown(noise), rel=0.02)
 
 
 def test_float32_sum_moves_by_twice_the_bound() -> None:
@@ -382,3 +397,62 @@ def test_truncated_and_uniform_noise_need_a_delta() -> None:
     flat = parts_of("add_remove", {"type": "uniform", "l1_sensitivity": 1, "width": 100})
     assert math.isinf(epsilon_range(flat, 0.009).low)
     assert epsilon_range(flat, 0.0101).high == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize(("top", "scale"), [(1, 1.0), (3, 2.5), (7, 2.0)])
+def test_discrete_laplace_against_its_mass_function(top: int, scale: float) -> None:
+    (c,) = parts_of("add_remove", {"type": "discrete_laplace", "l1_sensitivity": top, "scale": scale})
+    x = np.arange(-200, 200 + top)
+    q = np.exp(-np.abs(x) / scale)
+    p = np.exp(-np.abs(x - top) / scale)
+    p, q = p / p.sum(), q / q.sum()
+    assert c.pure == pytest.approx(top / scale)
+    for epsilon in (0.1, 0.5):
+        expected = float(np.sum(np.maximum(p - math.exp(epsilon) * q, 0)))
+        low, high = delta_range([c], epsilon) or (0.0, 1.0)
+        assert low <= expected * (1 + 1e-9)
+        assert high >= expected * (1 - 1e-9)
+        assert high - low < 0.02 * expected
+
+
+def test_monotone_scores_move_one_way_in_both_bounds() -> None:
+    event = {"type": "noisy_max", "linf_sensitivity": 1, "scale": 4, "candidates": 2, "noise": "gumbel"}
+    (both,) = parts_of("add_remove", event)
+    (one,) = parts_of("add_remove", {**event, "monotone": True})
+    assert (both.pure, one.pure) == (0.5, 0.25)
+    # exact: softmax of (0, 0.5) against (0, -0.5) in units of the score: one score moved by 1
+    p = 1 / (1 + math.exp(-0.5 / 4))
+    assert one.pure_at_least == pytest.approx(math.log(p / (1 - p)))
+    assert one.pure_at_least <= one.pure
+    unknown = parts_of("add_remove", {**event, "noise": "gaussian"})
+    assert unknown[0].unknown
+
+
+def test_rarely_sampled_but_revealing_releases_are_not_called_private() -> None:
+    """With noise 0.02 a sampled record is in the open; in 10 steps at rate 0.01 that happens with probability 0.096, far above delta."""
+    inner = {"type": "gaussian", "clip_norm": 1, "noise_multiplier": 0.02}
+    parts = parts_of("add_remove", {"type": "poisson_sampled", "rate": 0.01, "count": 10, "event": inner})
+    assert epsilon_range(parts, 1e-6).low > 1000
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("neighbouring", "event"),
+    [
+        ("add_remove", {"type": "laplace", "l1_sensitivity": 1, "scale": 1e4, "count": 1_000_000}),
+        ("add_remove", {"type": "pure", "epsilon": 1e-3, "count": 100_000}),
+        ("add_remove", {"type": "permute_and_flip", "linf_sensitivity": 1, "scale": 0.001}),
+        ("add_remove", {"type": "noisy_max", "linf_sensitivity": 1, "scale": 0.001}),
+        ("add_remove", {"type": "poisson_sampled", "rate": 1e-6, "count": 10, "event": {"type": "gaussian", "clip_norm": 1, "sigma": 5}}),
+        (
+            "replace_one",
+            {"type": "poisson_sampled", "rate": 0.01, "count": 9, "event": {"type": "gaussian", "clip_norm": 1, "sigma": 0.05}},
+        ),
+        ("add_remove", {"type": "poisson_sampled", "rate": 0, "event": {"type": "gaussian", "clip_norm": 1, "sigma": 1}}),
+        ("zero_out", {"type": "shuffled", "batches": 1, "event": {"type": "gaussian", "clip_norm": 1, "sigma": 2}}),
+    ],
+)
+def test_extreme_parameters_stay_finite_and_ordered(neighbouring: str, event: dict[str, object]) -> None:
+    for delta in (0.0, 1e-12, 1e-6, 0.5):
+        found = epsilon_range(parts_of(neighbouring, event), delta)
+        assert 0 <= found.low <= found.high * (1 + 1e-6)
