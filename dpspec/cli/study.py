@@ -40,6 +40,12 @@ def command(
     ] = None,
     compare: Annotated[str | None, typer.Option("--compare", help="ID,ID,...: these algorithms side by side", show_default=False)] = None,
     quick: Annotated[bool, typer.Option("--quick", help="few trials and the ends of each sweep: a look, not a result")] = False,
+    until: Annotated[
+        float | None,
+        typer.Option(
+            "--until", min=1e-6, help="go on until half the 95% interval of each mean is at most this share of it", show_default=False
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="folder for study.json; finished points are kept and resumed", show_default=False)
     ] = None,
@@ -59,6 +65,8 @@ def command(
       dpspec study analysis.dps --trials 50 --seed 7
 
       dpspec study analysis.dps --vary n=1e4,1e5,1e6 --vary epsilon=0.5,1,2 --out out/
+
+      dpspec study analysis.dps --until 0.05 --trials 500
     """
     from dpspec.executor.study import Interrupted, study
     from dpspec.lang.source import parse_file
@@ -68,7 +76,7 @@ def command(
         note("help: --engine local, or --engine dask")
         stop(UNUSABLE)
     parsed = parse_file(spec)
-    interrupted = False
+    interrupted: Interrupted | None = None
     with progress_bar("study", quiet=quiet) as update:
         try:
             result = study(
@@ -78,13 +86,14 @@ def command(
                 vary=parse_vary(vary or []),
                 compare=tuple(compare.split(",")) if compare else (),
                 quick=quick,
+                until=until,
                 out=out,
                 workers=workers,
                 engine=engine,
                 progress=update,
             )
         except Interrupted as partial:
-            result, interrupted = partial.result, True
+            result, interrupted = partial.result, partial
     body = result.to_json()
     if out is not None:
         result.write(out)
@@ -94,9 +103,9 @@ def command(
         from dpspec.report.terminal import study_text
 
         say(study_text(body, color=use_color(no_color)))
-    if interrupted:
-        kept = f"; they are kept in {out} and the same command resumes there" if out is not None else ""
-        note(f"interrupted after {len(body['points'])} points{kept}")
+    if interrupted is not None:
+        kept = f"kept in {out}; the same command resumes there" if out is not None else "nothing is kept without --out"
+        note(f"interrupted after {interrupted.done} of {interrupted.total} trials, {len(body['points'])} finished points: {kept}")
         stop(INTERRUPTED)
     if any(p["bound"] is not None and p["bound"]["holds"] is False for p in body["points"]):
         stop(FINDINGS)

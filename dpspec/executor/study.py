@@ -10,28 +10,40 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from dpspec.compiler.plan import meaning
 from dpspec.executor.design import Design, Point, design
 from dpspec.executor.record import StudyResult, environment, write_json
-from dpspec.executor.trial import Cell, CellResult, compiled, execute
+from dpspec.executor.trial import Cell, CellResult, compiled
+from dpspec.executor.workers import Execute, alone, dask_tasks, processes
 from dpspec.lang.source import Parsed
 
 Progress = Callable[[str, int, int], None]
 
 #: Work is cut into cells of at most this many trials, so that an interrupt loses little and workers stay busy.
 TRIALS_A_CELL = 10
+#: With ``until`` no point stops before this many trials: a lucky start must not end it.
+LEAST_TRIALS = 20
+#: With ``until`` and no stated number of trials, no point has more.
+MOST_TRIALS = 1000
+
+Done = dict[str, CellResult]
+#: A cell and the name of its file.
+Named = tuple[str, Cell]
 
 
 class Interrupted(Exception):
-    """Ctrl-C during a study. ``result`` holds the points whose every trial had finished."""
+    """Ctrl-C during a study. ``result`` holds the points whose every trial had finished; ``done`` of ``total`` trials were."""
 
-    def __init__(self, result: StudyResult) -> None:
+    def __init__(self, result: StudyResult, done: int, total: int) -> None:
         super().__init__("interrupted")
         self.result = result
+        self.done = done
+        self.total = total
 
 
 def study(
@@ -42,6 +54,7 @@ def study(
     vary: Mapping[str, Sequence[Any]] | None = None,
     compare: Sequence[str] = (),
     quick: bool = False,
+    until: float | None = None,
     out: Path | str | None = None,
     workers: int | None = None,
     engine: str = "local",
@@ -50,181 +63,238 @@ def study(
 ) -> StudyResult:
     """Measure the error of every point of the design.
 
-    ``trials``, ``seed``, ``vary`` (numbers or expression text by name) and ``compare`` override the spec's ``study`` block. ``out``:
-    where finished cells are kept. ``memory``: (x, y) for a spec ``from memory``. ``progress(what, done, total)`` after each cell.
+    ``trials``, ``seed``, ``vary`` (numbers or expression text by name) and ``compare`` override the spec's ``study`` block.
+    ``until``: go on at each point until half the 95% interval of its mean error is at most this share of the mean, for at least 20
+    trials and at most ``trials`` (1000 when left out). ``out``: where finished cells are kept. ``memory``: (x, y) for a spec ``from
+    memory``. ``progress(what, done, total)`` after each cell.
 
     Raises SpecError when a point has no plan, or the data are private (DP410); :class:`Interrupted` on Ctrl-C.
     """
     words = {name: tuple(str(v) for v in values) for name, values in (vary or {}).items()}
+    if until is not None and trials is None and not quick:
+        trials = MOST_TRIALS
     d = design(parsed, trials=trials, seed=seed, vary=words, compare=compare, quick=quick)
     drafts = [compiled(p) for p in d.points]  # every point must have a plan before anything runs
-    cells = list(_cells(d))
+    data = _data_digest(parsed, memory)
+    points = [_cells(d, point, data) for point in d.points]
     folder = None if out is None else Path(out) / "cells"
-    done: dict[int, CellResult] = {}
-    todo: list[int] = []
-    for i, cell in enumerate(cells):
-        kept = _kept(folder, cell)
-        if kept is None:
-            todo.append(i)
-        else:
-            done[i] = kept
+    done: Done = {}
+    total = sum(len(cells) for cells in points)
     interrupted = False
     try:
-        for i, result in _execute(cells, todo, workers=workers, engine=engine, memory=memory):
-            done[i] = result
-            if folder is not None:
-                folder.mkdir(parents=True, exist_ok=True)
-                write_json(result.to_json(), folder / f"{key(cells[i])}.json")
-            if progress is not None:
-                progress("", len(done), len(cells))
+        with _engine(engine, workers, total, memory) as execute:
+            while wanted := _wanted(points, done, folder, until):
+                for i, result in execute([cell for _, cell in wanted]):
+                    name, _ = wanted[i]
+                    done[name] = result
+                    if folder is not None:
+                        folder.mkdir(parents=True, exist_ok=True)
+                        write_json(result.to_json(), folder / f"{name}.json")
+                    if progress is not None:
+                        progress("", len(done), total)
     except KeyboardInterrupt:
         interrupted = True
-    summary = _result(d, drafts, cells, done)
+    finished = [_finished(cells, done, until) for cells in points]
+    summary = _result(d, drafts, finished, until)
     if interrupted:
-        raise Interrupted(summary)
+        ran = sum(cell.stop - cell.first for cells in points for name, cell in cells if name in done)
+        raise Interrupted(summary, ran, len(points) * d.trials)
     return summary
 
 
-def _cells(d: Design) -> Iterator[Cell]:
-    for point in d.points:
-        for first in range(0, d.trials, TRIALS_A_CELL):
-            yield Cell(point, d.seed, first, min(first + TRIALS_A_CELL, d.trials))
+def _engine(engine: str, workers: int | None, cells: int, memory: Any) -> AbstractContextManager[Execute]:
+    count = min(workers or os.cpu_count() or 1, cells)
+    if engine == "dask":
+        return dask_tasks(memory)
+    return alone(memory) if count <= 1 or memory is not None else processes(count)
 
 
-def key(cell: Cell) -> str:
-    """What a cell's result depends on: the meaning of its analysis, its place in the design (noise streams) and its trials."""
-    text = f"{meaning(cell.point.parsed.analysis)}|{cell.point.index}|{cell.seed}|{cell.first}|{cell.stop}"
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+def _cells(d: Design, point: Point, data: str) -> list[Named]:
+    """The cells of a point. A name holds all that the result depends on: this version, the meaning of the analysis, the data, the
+    point's place in the design (noise streams), the seed and the trials."""
+    from dpspec import __version__
+
+    head = f"{__version__}|{meaning(point.parsed.analysis)}|{data}|{point.index}|{d.seed}"
+    found = []
+    for first in range(0, d.trials, TRIALS_A_CELL):
+        cell = Cell(point, d.seed, first, min(first + TRIALS_A_CELL, d.trials))
+        found.append((hashlib.sha256(f"{head}|{cell.first}|{cell.stop}".encode()).hexdigest()[:32], cell))
+    return found
 
 
-def _kept(folder: Path | None, cell: Cell) -> CellResult | None:
+def _data_digest(parsed: Parsed, memory: Any) -> str:
+    """The content of real data, so that kept cells are not taken for those of other data."""
+    from dpspec.executor.bind import base_dir
+
+    if memory is not None:
+        import numpy as np
+
+        content = hashlib.sha256()
+        for part in memory if isinstance(memory, tuple) else (memory,):
+            content.update(np.ascontiguousarray(part.toarray() if hasattr(part, "toarray") else part).tobytes())
+        return content.hexdigest()
+    path = getattr(parsed.analysis.data.source, "path", None)
+    if parsed.analysis.simulate or path is None:
+        return ""
+    try:
+        return hashlib.sha256((base_dir(parsed.path) / path).read_bytes()).hexdigest()
+    except OSError:
+        return ""  # the loader says what is wrong with it
+
+
+def _wanted(points: Sequence[Sequence[Named]], done: Done, folder: Path | None, until: float | None) -> list[Named]:
+    """The cells to run next: all that are not done; with ``until`` the next one of each point that is not yet precise."""
+    wanted: list[Named] = []
+    for cells in points:
+        for i, (name, cell) in enumerate(cells):
+            if until is not None and _precise(cells[:i], done, until):
+                break
+            if name in done:
+                continue
+            kept = _kept(folder, name, cell)
+            if kept is not None:
+                done[name] = kept
+                continue
+            wanted.append((name, cell))
+            if until is not None:
+                break
+    return wanted
+
+
+def _precise(cells: Sequence[Named], done: Done, until: float) -> bool:
+    """Is the mean of every release known well enough after these cells? Depends on their results alone, not on who ran them."""
+    from dpspec.executor.summary import relative_half_width
+
+    if not cells or cells[-1][1].stop < LEAST_TRIALS or any(name not in done for name, _ in cells):
+        return False
+    results = [done[name] for name, _ in cells]
+    return all(relative_half_width([e for r in results for e in r.errors[name]]) <= until for name in results[0].errors)
+
+
+def _finished(cells: Sequence[Named], done: Done, until: float | None) -> list[CellResult] | None:
+    """The results of a point, or None while it lacks some."""
+    found: list[CellResult] = []
+    for i, (name, _) in enumerate(cells):
+        if until is not None and _precise(cells[:i], done, until):
+            break
+        if name not in done:
+            return None
+        found.append(done[name])
+    return found
+
+
+def _kept(folder: Path | None, name: str, cell: Cell) -> CellResult | None:
     if folder is None:
         return None
-    file = folder / f"{key(cell)}.json"
     try:
-        return CellResult.from_json(json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError):
+        kept = CellResult.from_json(json.loads((folder / f"{name}.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+    return kept if all(len(v) == cell.stop - cell.first for v in kept.errors.values()) else None
 
 
-def _execute(
-    cells: Sequence[Cell], todo: Sequence[int], *, workers: int | None, engine: str, memory: Any
-) -> Iterator[tuple[int, CellResult]]:
-    """Run the cells, here or in worker processes; yields as they finish."""
-    count = min(workers or os.cpu_count() or 1, len(todo))
-    if engine == "dask":
-        yield from _dask(cells, todo, memory)
-        return
-    if count <= 1 or memory is not None:
-        for i in todo:
-            yield i, execute(cells[i], memory)
-        return
-    import time
-
-    start = time.perf_counter()
-    yield todo[0], execute(cells[todo[0]])
-    if (time.perf_counter() - start) * (len(todo) - 1) < 4.0:  # worker processes cost about two seconds to start
-        for i in todo[1:]:
-            yield i, execute(cells[i])
-        return
-    yield from _processes(cells, todo[1:], count)
-
-
-def _processes(cells: Sequence[Cell], todo: Sequence[int], count: int) -> Iterator[tuple[int, CellResult]]:
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_one_thread)
-    try:
-        futures = {pool.submit(execute, cells[i]): i for i in todo}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _one_thread() -> None:
-    """One BLAS thread a process: the processes already use every core. Ctrl-C is the parent's to handle."""
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    from threadpoolctl import threadpool_limits
-
-    threadpool_limits(1)
-
-
-def _dask(cells: Sequence[Cell], todo: Sequence[int], memory: Any) -> Iterator[tuple[int, CellResult]]:
-    """The cells as Dask tasks, on the active distributed client when there is one, else on Dask's process scheduler."""
-    from dpspec.executor.design import refuse
-
-    try:
-        import dask
-    except ImportError:
-        refuse("the dask engine needs the dask package", "pip install 'dpspec[dask]', or --engine local", "DP415")
-    tasks = [dask.delayed(execute)(cells[i], memory) for i in todo]
-    yield from zip(todo, dask.compute(*tasks), strict=True)
-
-
-def _result(d: Design, drafts: Sequence[Any], cells: Sequence[Cell], done: Mapping[int, CellResult]) -> StudyResult:
+def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult] | None], until: float | None) -> StudyResult:
     from dpspec.executor import summary as s
 
     points: list[dict[str, Any]] = []
-    ratios: list[tuple[float, float]] = []
     notes: dict[str, None] = {}
-    expected: dict[str, float] = {}
-    for point, draft in zip(d.points, drafts, strict=True):
-        mine = [i for i, cell in enumerate(cells) if cell.point.index == point.index]
-        if any(i not in done for i in mine):
+    expected: dict[tuple[str, str], dict[str, float]] = {}
+    level = s.LEVEL / max(1, sum(len(draft.releases) for draft in drafts))
+    for point, draft, results in zip(d.points, drafts, finished, strict=True):
+        if results is None:
             continue
-        results = [done[i] for i in mine]
         for release in draft.releases:
-            name = release.release.name
+            name, card = release.release.name, release.module.CARD
             measure = results[0].measures[name]
             errors = [e for r in results for e in r.errors[name]]
             reference = [e for r in results for e in r.reference[name]]
             bound = s.best_bound(release.bounds, measure)
-            order = next((b for b in release.bounds if b.measure == measure and b.kind == "order" and b.type == "upper"), None)
-            if bound is not None and not expected:
-                expected = _exponents(order or bound, d.varied)
-            shape = _order_value(order, release)
-            lower = next((b for b in release.bounds if b.measure == measure and b.type == "lower"), None)
-            if shape is not None and math.isfinite(shape) and shape > 0:
-                summary = s.error_json(measure, errors)
-                spread = summary["std"] / math.sqrt(len(errors)) / summary["mean"] if summary["mean"] > 0 else 0.0
-                ratios.append((summary["mean"] / shape, spread))
+            order = next((b for b in release.bounds if _order(b, measure)), None)
+            lower = next((b for b in release.bounds if b.measure == measure and b.type == "lower" and b.status != "refuted"), None)
+            compared = order or bound
+            if compared is not None and (name, card.id) not in expected:
+                expected[name, card.id] = _exponents(compared, d.varied)
+            shape = _shape(order, release)
+            trivial = [e for r in results for e in r.trivial[name]]
+            starts = _regime(compared, release)
             points.append(
                 {
                     "release": name,
-                    "algorithm": release.module.CARD.id,
+                    "algorithm": card.id,
                     "at": dict(point.at),
                     "trials": len(errors),
                     "error": s.error_json(measure, errors),
                     "reference_error": s.error_json(measure, reference) if reference else None,
-                    "bound": s.bound_json(bound, errors),
+                    "trivial_error": sum(trivial) / len(trivial) if trivial else None,
+                    "cost_of_privacy": s.cost_of_privacy(errors, reference),
+                    "bound": s.bound_json(bound, errors, level),
                     "order_shape": shape,
-                    "lower_shape": _order_value(lower, release) if lower is not None else None,
+                    "order_expression": order.expression if order is not None else None,
+                    "bound_shape": shape if order is not None else bound.value if bound is not None else None,
+                    "lower_shape": _shape(lower, release) if lower is not None else None,
                     "lower_bounds": [b.to_json() for b in release.bounds if b.type == "lower" and b.measure == measure],
-                    "touched": dict(results[0].touched),
+                    "n": draft.facts.get("n") and int(draft.facts["n"]),
+                    "regime_starts": starts,
+                    "touched": _touched(draft, results),
                 }
             )
             for b in (bound,) if bound is not None else ():
                 for condition in b.holds_if:
-                    notes[f"The {b.kind} bound of {release.module.CARD.id} holds if: {condition}"] = None
+                    notes[f"The {b.kind} bound of {card.id} holds if: {condition}"] = None
     plan = _plan(d.points[0])
+    fitted = s.constants(points)
     body = {
         "plan_sha256": plan.get("sha256", ""),
         "mode": "study",
         "seed": d.seed,
+        "until": until,
         "varied": list(d.varied),
         "points": points,
         "rates": s.rates(points, d.varied, expected),
-        "constant": s.constant(ratios),
+        "constant": fitted[0] if fitted else None,
+        "constants": fitted,
+        "regimes": regimes(points),
         "notes": list(notes),
         "plan": plan or None,
         "environment": environment(),
     }
     return StudyResult(body)
+
+
+def _order(b: Any, measure: str) -> bool:
+    """An order bound that somebody stands by."""
+    return bool(b.measure == measure and b.kind == "order" and b.type == "upper" and b.status != "refuted")
+
+
+def _touched(draft: Any, results: Sequence[CellResult]) -> dict[str, int]:
+    """Records that enforcement changed: over all trials of a data law, once for real data (the same records every time)."""
+    found: dict[str, int] = {}
+    for result in results if draft.analysis.simulate else results[:1]:
+        for rule, count in result.touched.items():
+            found[rule] = found.get(rule, 0) + count
+    return found
+
+
+def regimes(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Where the theorem's own condition on n begins and whether the study got there, a row a release and algorithm that states one."""
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for p in points:
+        if p["regime_starts"] is not None and p["n"]:
+            groups.setdefault((p["release"], p["algorithm"]), []).append(p)
+    found = []
+    for (release, algorithm), group in groups.items():
+        inside = sum(1 for p in group if p["n"] >= p["regime_starts"])
+        starts, largest = min(p["regime_starts"] for p in group), max(p["n"] for p in group)
+        if inside == 0:
+            text = f"the regime of the theorem starts at n = {starts:,.0f}; this study stops before it, at n = {largest:,}"
+        elif inside < len(group):
+            text = f"the regime of the theorem starts at n = {starts:,.0f}; {inside} of {len(group)} points lie in it"
+        else:
+            text = "every point lies in the regime of the theorem"
+        found.append(
+            {"release": release, "algorithm": algorithm, "starts_at": starts, "largest_n": largest, "inside": inside, "text": text}
+        )
+    return found
 
 
 def _plan(point: Point) -> dict[str, Any]:
@@ -257,15 +327,24 @@ def _exponents(bound: Any, varied: Sequence[str]) -> dict[str, float]:
     return found
 
 
-def _order_value(order: Any, release: Any) -> float | None:
-    """The order bound's expression with C = 1."""
-    if order is None:
-        return None
+def _shape(bound: Any, release: Any) -> float | None:
+    """A bound's expression with C = 1; None where it has no finite positive value."""
+    return None if bound is None else _number(bound.expression, release)
+
+
+def _regime(bound: Any, release: Any) -> float | None:
+    """The least n of the bound's own condition, from the card; None when the card states none."""
+    card = next((b for b in release.module.CARD.bounds if bound is not None and b.theorem == bound.theorem and b.regime), None)
+    return None if card is None else _number(card.regime, release)
+
+
+def _number(text: str, release: Any) -> float | None:
     from dpspec.compiler.bound import environment
     from dpspec.lang.source import parse_expr
     from dpspec.spec.expr import NotANumber, Unbound, evaluate
 
     try:
-        return float(evaluate(parse_expr(order.expression), {**environment(release), "C": 1.0}))
-    except (Unbound, NotANumber):
+        value = float(evaluate(parse_expr(text), {**environment(release), "C": 1.0}))
+    except (Unbound, NotANumber, OverflowError):
         return None
+    return value if math.isfinite(value) and value > 0 else None

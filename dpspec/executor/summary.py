@@ -1,70 +1,134 @@
-"""From the errors of trials to what a reader wants: intervals, bounds held or violated, rates, constants."""
+"""From the errors of trials to what a reader wants: intervals, bounds held or violated, rates, constants, the cost of privacy.
+
+The statistics, and what was checked about them (tests/executor/test_summary.py):
+
+- A mean error that is positive has its 95% interval on the log scale, mean * exp(+-t * s/(mean sqrt(T))): errors are skewed to the
+  right, and there the plain t-interval covers too little (0.90 instead of 0.93 for exponential errors and ten trials).
+- A rate is the least-squares slope of log mean error on the log of the variable with *equal* weights. Weights from the trials' own
+  spread would be estimates themselves, and with few trials the interval would then cover too little. Its variance comes from the
+  trials: the slope is a smooth function of the points' means, so each trial has an influence on it, and the spread of those
+  influences (Student's t with T - 1 degrees) accounts for points that share their records (common random numbers).
+- A line that bends significantly has no single slope; the interval is then widened to the slopes between neighbouring points.
+- Many points are judged at once, so each is judged at the level 0.05 / (number of points).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpspec.compiler.draft import BoundValue
 
-#: A rate whose interval is wider than this says nothing about an exponent.
+Vector: TypeAlias = NDArray[np.float64]
+
+#: A rate whose 99% interval is wider than this says nothing about an exponent.
 WIDEST_RATE_INTERVAL = 0.5
+#: Chance that a study accuses a bound that is true, over all of its points.
+LEVEL = 0.05
+#: An estimate whose mean error is at least this share of the zero vector's says nothing about a rate.
+SATURATED = 0.9
+#: Variables whose bounds speak of small values.
+TO_ZERO = ("epsilon", "delta", "rho", "mu", "alpha")
+#: A bend is significant at this level.
+BEND_LEVEL = 0.01
+
+
+def t_quantile(degrees: float, level: float = 0.975) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(max(degrees, 1), level))
 
 
 def error_json(measure: str, errors: Sequence[float]) -> dict[str, Any]:
-    """Mean, spread and the 95% t-interval of the mean; one trial has no interval and gets its own value."""
+    """Mean, spread and the 95% interval of the mean; one trial has no interval and gets its own value."""
     e = np.asarray(errors, dtype=np.float64)
     mean = float(e.mean())
     std = float(e.std(ddof=1)) if e.size > 1 else 0.0
-    half = t_quantile(e.size - 1) * std / math.sqrt(e.size) if e.size > 1 else 0.0
     return {
         "measure": measure,
         "mean": mean,
         "std": std,
-        "ci95": [mean - half, mean + half],
+        "ci95": list(mean_interval(e)),
         "q95": float(np.quantile(e, 0.95)),
         "median": float(np.median(e)),
         "values": [float(v) for v in e],
     }
 
 
-def t_quantile(degrees: int) -> float:
-    from scipy.special import stdtrit
+def mean_interval(e: Vector) -> tuple[float, float]:
+    """95% interval of the mean: on the log scale for errors that cannot be negative, else Student's."""
+    mean = float(e.mean())
+    if e.size < 2:
+        return mean, mean
+    half = t_quantile(e.size - 1) * float(e.std(ddof=1)) / math.sqrt(e.size)
+    if mean > 0 and float(e.min()) >= 0 and half / mean < 50:
+        return mean * math.exp(-half / mean), mean * math.exp(half / mean)
+    return mean - half, mean + half
 
-    return float(stdtrit(max(degrees, 1), 0.975))
+
+def relative_half_width(errors: Sequence[float]) -> float:
+    """Half the 95% interval of the mean as a share of it (infinite for one trial): what ``until`` compares."""
+    e = np.asarray(errors, dtype=np.float64)
+    if e.size < 2:
+        return math.inf
+    spread = float(e.std(ddof=1))
+    if spread == 0:
+        return 0.0
+    mean = float(e.mean())
+    return t_quantile(e.size - 1) * spread / math.sqrt(e.size) / mean if mean > 0 else math.inf
 
 
-def judge(bound: BoundValue, errors: Sequence[float]) -> bool | None:
-    """Does an explicit upper bound hold on these trials?
+# ---------------------------------------------------------------------------------------------------------------- bounds
 
-    With a probability p: False when the number of trials within the bound is too small for p at level 0.05 (exact binomial test),
-    True when at least a share p is within, None between. In expectation: False when the 95% interval of the mean lies above the
-    bound, True when it lies below, None when it straddles it.
+
+def judge(bound: BoundValue, errors: Sequence[float], level: float = LEVEL) -> tuple[bool | None, float | None]:
+    """Does an explicit upper bound hold on these trials? Also the chance of errors this large if it does (None: not judged).
+
+    With a probability p: False when so few trials within the bound have a chance below ``level`` under p (exact binomial test), True
+    when a share of at least p is within, None between. In expectation: False when the mean lies above the bound by a one-sided t test
+    at ``level``, True when the upper end of the 95% interval does not exceed the bound, None between.
     """
     if bound.value is None or bound.kind != "explicit":
-        return None
-    e = np.asarray(errors)
+        return None, None
+    e = np.asarray(errors, dtype=np.float64)
     if bound.probability is not None:
-        within = int(np.count_nonzero(e <= bound.value))
-        if within >= bound.probability * e.size:
-            return True
         from scipy.special import bdtr
 
-        return False if float(bdtr(within, e.size, bound.probability)) < 0.05 else None
-    low, high = error_json("", e.tolist())["ci95"]
-    return True if high <= bound.value else False if low > bound.value else None
+        within = int(np.count_nonzero(e <= bound.value))
+        chance = float(bdtr(within, e.size, bound.probability))
+        if within >= bound.probability * e.size:
+            return True, chance
+        return (False if chance < level else None), chance
+    mean = float(e.mean())
+    spread = float(e.std(ddof=1)) / math.sqrt(e.size) if e.size > 1 else 0.0
+    if spread == 0:
+        if mean <= bound.value:
+            return True, 1.0
+        return (False, 0.0) if e.size > 1 else (None, None)
+    from scipy.special import stdtr
+
+    chance = float(stdtr(e.size - 1, -(mean - bound.value) / spread))
+    if chance < level:
+        return False, chance
+    return (True if mean_interval(e)[1] <= bound.value else None), chance
 
 
-def bound_json(bound: BoundValue | None, errors: Sequence[float]) -> dict[str, Any] | None:
+def bound_json(bound: BoundValue | None, errors: Sequence[float], level: float = LEVEL) -> dict[str, Any] | None:
+    """``within``: trials whose error does not exceed the bound; ``chance``: see :func:`judge`."""
     if bound is None:
         return None
+    holds, chance = judge(bound, errors, level)
+    explicit = bound.kind == "explicit" and bound.value is not None
     return {
         "kind": bound.kind,
         "value": bound.value,
-        "holds": judge(bound, errors),
+        "holds": holds,
+        "within": sum(1 for e in errors if bound.value is not None and e <= bound.value) if explicit else None,
+        "chance": chance,
         "expression": bound.expression,
         "status": bound.status,
         "probability": bound.probability,
@@ -82,71 +146,177 @@ def best_bound(bounds: Sequence[BoundValue], measure: str) -> BoundValue | None:
     return next((b for b in same if b.kind == "order"), None)
 
 
-def rate(
-    variable: str, values: Sequence[float], means: Sequence[float], relative_errors: Sequence[float], expected: float
-) -> dict[str, Any]:
-    """Log-log slope of the mean error in one variable, by weighted least squares, with a 95% interval and a verdict.
+# ------------------------------------------------------------------------------------------------------- cost of privacy
 
-    The weights are the trials' own standard errors of the log mean, with a floor of 1%; the interval is widened by the scatter about
-    the line when that is larger (and then uses Student's t with the line's degrees of freedom).
+
+def cost_of_privacy(errors: Sequence[float], reference: Sequence[float]) -> dict[str, Any] | None:
+    """Mean error over the non-private mean error on the same records, with a 95% interval (trials are paired); None without one."""
+    if len(reference) != len(errors) or len(errors) == 0:
+        return None
+    e, r = np.asarray(errors, dtype=np.float64), np.asarray(reference, dtype=np.float64)
+    above, below = float(e.mean()), float(r.mean())
+    if above <= 0 or below <= 0:
+        return None
+    if e.size < 2:
+        return {"ratio": above / below, "ci95": [above / below, above / below]}
+    half = t_quantile(e.size - 1) * float((e / above - r / below).std(ddof=1)) / math.sqrt(e.size)
+    if half > 50:
+        return None
+    return {"ratio": above / below, "ci95": [above / below * math.exp(-half), above / below * math.exp(half)]}
+
+
+# ----------------------------------------------------------------------------------------------------------------- rates
+
+
+def contrast(weights: Vector, errors: Sequence[Vector]) -> tuple[float, float, float]:
+    """sum_i weights_i log(mean error of point i): value, standard error, degrees of freedom.
+
+    Points with equally many trials are taken trial by trial (trial t shares its records with trial t of the other points), so that
+    what they have in common cancels; otherwise as independent, with Welch-Satterthwaite degrees.
     """
-    x, y = np.log(np.asarray(values)), np.log(np.asarray(means))
-    w = 1.0 / np.maximum(np.asarray(relative_errors), 0.01) ** 2
-    centre = float((w * x).sum() / w.sum())
-    spread = float((w * (x - centre) ** 2).sum())
-    slope = float((w * (x - centre) * y).sum() / spread)
-    intercept = float((w * y).sum() / w.sum()) - slope * centre
-    degrees = x.size - 2
-    chi2 = float((w * (y - intercept - slope * x) ** 2).sum())
-    inflation = math.sqrt(chi2 / degrees) if degrees > 0 else 1.0
-    half = t_quantile(degrees) * inflation / math.sqrt(spread) if inflation > 1 and degrees > 0 else 1.96 / math.sqrt(spread)
-    low, high = slope - half, slope + half
+    means = np.array([e.mean() for e in errors])
+    value = float(weights @ np.log(means))
+    sizes = {e.size for e in errors}
+    if len(sizes) == 1:
+        (size,) = sizes
+        influence = sum(w * e / m for w, e, m in zip(weights, errors, means, strict=True))
+        return value, float(np.std(influence, ddof=1)) / math.sqrt(size), float(size - 1)
+    parts = np.array([(w * e.std(ddof=1) / m) ** 2 / e.size for w, e, m in zip(weights, errors, means, strict=True)])
+    total = float(parts.sum())
+    degrees = total**2 / float(sum(p**2 / (e.size - 1) for p, e in zip(parts, errors, strict=True))) if total > 0 else 1.0
+    return value, math.sqrt(total), degrees
+
+
+def rate(
+    variable: str,
+    values: Sequence[float],
+    errors: Sequence[Sequence[float]],
+    expected: float,
+    shape: Sequence[float | None] = (),
+    *,
+    to_zero: bool = False,
+) -> dict[str, Any]:
+    """Log-log slope of the mean error in one variable with intervals and a verdict.
+
+    ``values``: at least three distinct, ascending; ``errors``: the trials at each (at least two). ``expected``: the bound's asymptotic
+    exponent. ``shape``: the bound's value at each point up to a constant, where known; its slope over the same points is what the
+    bound says *here*, logarithms and settings included.
+
+    ``verdict`` compares the 99% interval with what lies between the two: ``consistent``, ``better`` (towards the limit that the bound
+    speaks of, the error falls faster or grows more slowly than it allows, which does not contradict it), ``worse``, or ``undecided``
+    (too wide to tell, or the line bends towards the expected slope and the study stops before it gets there). ``to_zero``: that limit
+    is the variable going to zero, as for budgets; else to infinity.
+    """
+    x = np.log(np.asarray(values, dtype=np.float64))
+    e = [np.asarray(v, dtype=np.float64) for v in errors]
+    slope_weights = (x - x.mean()) / ((x - x.mean()) ** 2).sum()
+    slope, spread, degrees = contrast(slope_weights, e)
+    half95, half99 = t_quantile(degrees) * spread, t_quantile(degrees, 0.995) * spread
+    low, high = slope - half95, slope + half95
+    low99, high99 = slope - half99, slope + half99
+    bends, approaches = _bends(x, e), False
+    if bends:
+        y = np.log([v.mean() for v in e])
+        local = np.diff(y) / np.diff(x)
+        low, high = min(low, float(local.min())), max(high, float(local.max()))
+        low99, high99 = min(low99, low), max(high99, high)
+        first, last = (local[-1], local[0]) if to_zero else (local[0], local[-1])
+        approaches = abs(last - expected) < abs(first - expected)
+    here = None
+    if len(shape) == len(x) and all(s is not None and math.isfinite(s) and s > 0 for s in shape):
+        here = float(slope_weights @ np.log(np.asarray(shape, dtype=np.float64)))
+    word = verdict(low99, high99, expected, here, to_zero=to_zero)
     return {
         "variable": variable,
+        "limit": "0" if to_zero else "infinity",
         "expected": expected,
+        "expected_here": here,
         "measured": slope,
         "ci95": [low, high],
-        "verdict": verdict(low, high, expected, decreasing=expected < 0),
+        "bends": bends,
+        "verdict": "undecided" if word == "worse" and approaches else word,
     }
 
 
-def verdict(low: float, high: float, expected: float, *, decreasing: bool) -> str:
-    """``better``: the error falls faster (or grows more slowly) than the bound allows; an upper bound is not contradicted by that."""
-    if low <= expected <= high:
-        return "consistent" if high - low <= WIDEST_RATE_INTERVAL else "undecided"
-    return "better" if high < expected else "worse"
+def _bends(x: Vector, errors: Sequence[Vector]) -> bool:
+    """Is the quadratic part of log error against log variable significantly not zero?"""
+    from scipy.special import stdtr
+
+    basis = np.stack([np.ones_like(x), x - x.mean()])
+    square = (x - x.mean()) ** 2
+    weights = square - basis.T @ np.linalg.lstsq(basis.T, square, rcond=None)[0]
+    if float(np.abs(weights).max()) < 1e-9:
+        return False
+    value, spread, degrees = contrast(weights / float(weights @ square), errors)
+    if spread == 0:
+        return abs(value) > 1e-9
+    return 2 * float(stdtr(degrees, -abs(value) / spread)) < BEND_LEVEL
 
 
-def rates(points: Sequence[Mapping[str, Any]], varied: Sequence[str], expected: Mapping[str, float]) -> list[dict[str, Any]]:
-    """One row a varied variable with at least three values, all other variables at their first value."""
+def verdict(low: float, high: float, expected: float, here: float | None = None, *, to_zero: bool = False) -> str:
+    """Where the interval of the measured slope lies with respect to the bound's; see :func:`rate`."""
+    least, most = (expected, expected) if here is None else (min(expected, here), max(expected, here))
+    if high < least:
+        return "worse" if to_zero else "better"
+    if low > most:
+        return "better" if to_zero else "worse"
+    return "consistent" if high - low <= WIDEST_RATE_INTERVAL else "undecided"
+
+
+def rates(
+    points: Sequence[Mapping[str, Any]], varied: Sequence[str], expected: Mapping[tuple[str, str], Mapping[str, float]]
+) -> list[dict[str, Any]]:
+    """One row for a release, an algorithm, a varied variable with at least three values and a combination of the others.
+
+    ``expected``: exponents of the algorithm's bound by (release, algorithm) and variable. Points that do no better than the zero
+    vector are left out (``left_out``): no bound says anything there.
+    """
     found: list[dict[str, Any]] = []
     for variable in varied:
-        if variable not in expected:
-            continue
-        groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-        for p in points:
-            rest = tuple((k, v) for k, v in p["at"].items() if k != variable)
-            groups.setdefault((p["release"], p["algorithm"], rest), []).append(p)
-        for (release, algorithm, rest), group in groups.items():
-            usable = [p for p in group if p["error"]["mean"] > 0]
-            if len({p["at"][variable] for p in usable}) < 3:
+        for (release, algorithm, rest), group in series(points, variable):
+            exponents = expected.get((release, algorithm), {})
+            positive = [p for p in group if p["error"]["mean"] > 0 and p["trials"] > 1]
+            usable = [p for p in positive if not saturated(p)]
+            if variable not in exponents or len({p["at"][variable] for p in usable}) < 3:
                 continue
             row = rate(
                 variable,
                 [p["at"][variable] for p in usable],
-                [p["error"]["mean"] for p in usable],
-                [p["error"]["std"] / math.sqrt(p["trials"]) / p["error"]["mean"] for p in usable],
-                expected[variable],
+                [p["error"]["values"] for p in usable],
+                exponents[variable],
+                [p.get("bound_shape") for p in usable],
+                to_zero=variable in TO_ZERO,
             )
-            found.append({**row, "release": release, "algorithm": algorithm, "at": dict(rest)})
+            found.append({**row, "release": release, "algorithm": algorithm, "at": dict(rest), "left_out": len(positive) - len(usable)})
     return found
+
+
+def saturated(point: Mapping[str, Any]) -> bool:
+    trivial = point.get("trivial_error")
+    return trivial is not None and point["error"]["mean"] >= SATURATED * trivial > 0
+
+
+def series(
+    points: Sequence[Mapping[str, Any]], variable: str
+) -> Iterator[tuple[tuple[str, str, tuple[tuple[str, float], ...]], list[Mapping[str, Any]]]]:
+    """The points that differ in ``variable`` alone, ascending in it: ((release, algorithm, the rest), points)."""
+    groups: dict[tuple[str, str, tuple[tuple[str, float], ...]], list[Mapping[str, Any]]] = {}
+    for p in points:
+        rest = tuple((k, v) for k, v in p["at"].items() if k != variable)
+        groups.setdefault((p["release"], p["algorithm"], rest), []).append(p)
+    for key, group in groups.items():
+        yield key, sorted(group, key=lambda p: float(p["at"][variable]))
+
+
+# -------------------------------------------------------------------------------------------------------------- constant
 
 
 def constant(ratios: Sequence[tuple[float, float]]) -> dict[str, Any] | None:
     """The constant of an order bound: the geometric mean over points of (mean error)/(expression with C = 1).
 
     ``ratios``: that quotient with its relative standard error, a pair a point. The 95% interval is over points where there are at
-    least three (the scatter about the bound's shape counts), else from the trials' own standard errors.
+    least three (the scatter about the bound's shape counts), else from the trials' own standard errors. ``largest``: over the points,
+    the constant with which the bound covers every mean that was measured.
     """
     usable = [(v, e) for v, e in ratios if v > 0 and math.isfinite(v)]
     if not usable:
@@ -161,3 +331,21 @@ def constant(ratios: Sequence[tuple[float, float]]) -> dict[str, Any] | None:
         "largest": float(np.exp(logs.max())),
         "points": size,
     }
+
+
+def constants(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The fitted constant of each algorithm's order bound, a row a release and algorithm."""
+    groups: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for p in points:
+        shape, mean = p.get("order_shape"), p["error"]["mean"]
+        if shape is None or shape <= 0 or mean <= 0:
+            continue
+        relative = p["error"]["std"] / math.sqrt(p["trials"]) / mean
+        groups.setdefault((p["release"], p["algorithm"]), []).append((mean / shape, relative))
+    found = []
+    for (release, algorithm), ratios in groups.items():
+        fitted = constant(ratios)
+        expression = next(p.get("order_expression") for p in points if (p["release"], p["algorithm"]) == (release, algorithm))
+        if fitted is not None:
+            found.append({"release": release, "algorithm": algorithm, "expression": expression, **fitted})
+    return found

@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from dpspec.compiler.draft import Draft, ReleaseDraft
+from dpspec.compiler.plan import meaning
 from dpspec.executor.design import Point
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.model import MemorySource
@@ -32,12 +35,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class CellResult:
-    """Errors by release name, in the order of trials. ``touched``: records that enforcement changed, summed over trials, by rule."""
+    """Errors by release name, in the order of trials. ``touched``: records that enforcement changed, summed over trials, by rule.
+    ``trivial``: the error of the zero vector, which needs no data; a bound is vacuous where an estimate is no better."""
 
     errors: Mapping[str, tuple[float, ...]]
     reference: Mapping[str, tuple[float, ...]]
     measures: Mapping[str, str]
     touched: Mapping[str, int]
+    trivial: Mapping[str, tuple[float, ...]]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -45,6 +50,7 @@ class CellResult:
             "reference": {k: list(v) for k, v in self.reference.items()},
             "measures": dict(self.measures),
             "touched": dict(self.touched),
+            "trivial": {k: list(v) for k, v in self.trivial.items()},
         }
 
     @staticmethod
@@ -54,11 +60,27 @@ class CellResult:
             {k: tuple(v) for k, v in body["reference"].items()},
             dict(body["measures"]),
             dict(body["touched"]),
+            {k: tuple(v) for k, v in body["trivial"].items()},
         )
 
 
 def compiled(point: Point) -> Draft:
-    """The point's draft; raises SpecError with every finding when it has no plan (a missed target is no obstacle to a study)."""
+    """The point's draft; raises SpecError with every finding when it has no plan (a missed target is no obstacle to a study).
+
+    The last few are kept: the cells of a point share theirs.
+    """
+    key = (point.parsed.path, meaning(point.parsed.analysis))
+    draft = _DRAFTS.pop(key, None) or _compiled(point)
+    if len(_DRAFTS) >= 256:
+        _DRAFTS.pop(next(iter(_DRAFTS)))
+    _DRAFTS[key] = draft
+    return draft
+
+
+_DRAFTS: dict[tuple[str, str], Draft] = {}
+
+
+def _compiled(point: Point) -> Draft:
     from dpspec.compiler.passes import compile_draft
 
     draft = compile_draft(point.parsed)
@@ -77,27 +99,34 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
     draft = compiled(cell.point)
     errors: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
     reference: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
+    trivial: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
     measures = {r.release.name: m.choose(r) for r in draft.releases}
     touched: dict[str, int] = {}
     problems = [bound_problem(draft, r) for r in draft.releases]
-    fixed = None if draft.analysis.simulate else _real(draft, memory)
+    real = None if draft.analysis.simulate else _real(draft, memory)
+    fixed: tuple[Any, Mapping[str, Any], Any] | None = None if real is None else (real.records, {}, real.counts)
     solved: dict[str, Any] = {}
     for trial in range(cell.first, cell.stop):
         if fixed is not None:
-            records, truth, counts = fixed
+            drawn = fixed
         else:
-            records, truth, counts = _simulated(draft, cell.seed, trial)
+            drawn = _simulated(draft, cell.seed, trial)
+        records, truth, counts = drawn
         for release, problem in zip(draft.releases, problems, strict=True):
             name = release.release.name
             mine = part_of(draft, release, records)
             estimate = _release(release, problem, mine, cell, trial)
             if fixed is None or name not in solved:
-                needs = measures[name] == "excess-empirical-risk" or not truth or fixed is not None
-                solved[name] = m.reference(mine, problem) if needs else (_reference_theta(m, mine, problem), None)
+                if m.is_matrix(problem):
+                    solved[name] = m.estimate_reference(mine, problem, release.tunables, known=fixed is None, measure=measures[name])
+                else:
+                    solved[name] = _reference(m, mine, problem, release, draft, real)
             fitted, optimum = solved[name]
             t = m.Trial(mine, problem, truth, fitted, optimum)
             errors[name].append(m.MEASURES[measures[name]](estimate.theta, t))
-            if fitted is not None and (truth or optimum is not None):
+            if np.ndim(estimate.theta) == 1:
+                trivial[name].append(m.MEASURES[measures[name]](np.zeros(len(estimate.theta)), t))
+            if fitted is not None and (truth or optimum is not None or (m.is_matrix(problem) and fixed is None)):
                 reference[name].append(m.MEASURES[measures[name]](fitted, t))
         if fixed is None or trial == cell.first:  # generated records count as they are drawn
             for variable, count in counts.touched.items():
@@ -107,11 +136,24 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
         {k: tuple(v) for k, v in reference.items()},
         measures,
         touched,
+        {k: tuple(v) for k, v in trivial.items()},
     )
 
 
-def _reference_theta(m: Any, records: Any, problem: Any) -> Any:
-    return m.reference(records, problem)[0]
+def _reference(m: Any, records: Any, problem: Any, release: ReleaseDraft, draft: Draft, real: Real | None) -> Any:
+    """The non-private reference; on real data it is the same for every budget and is solved once a process."""
+    if real is None:
+        return m.reference(records, problem)
+    task = release.release.task.model_dump_json()
+    key = (task, str(release.release.part), _named_in(task, draft))
+    if key not in real.solved:
+        real.solved[key] = m.reference(records, problem)
+    return real.solved[key]
+
+
+def _named_in(text: str, draft: Draft) -> tuple[tuple[str, Any], ...]:
+    """The facts that a piece of the analysis could be reading: those whose name occurs in it."""
+    return tuple(sorted((k, v) for k, v in draft.facts.items() if k in text))
 
 
 def _release(release: ReleaseDraft, problem: Any, records: Any, cell: Cell, trial: int) -> Any:
@@ -125,7 +167,22 @@ def _release(release: ReleaseDraft, problem: Any, records: Any, cell: Cell, tria
     return estimate
 
 
-def _real(draft: Draft, memory: Any) -> tuple[Any, dict[str, Any], Any]:
+@dataclass(frozen=True)
+class Real:
+    """Real records as the analysis sees them, with the references that were solved on them. ``memory``: kept alive, as its identity is
+    part of the key."""
+
+    records: Any
+    counts: Any
+    memory: Any
+    solved: dict[Any, Any]
+
+
+#: The real records of the last study in this process. Points that vary a budget share them.
+_REAL: dict[Any, Real] = {}
+
+
+def _real(draft: Draft, memory: Any) -> Real:
     from dpspec.data.enforce import enforce
     from dpspec.data.sources import load
     from dpspec.executor.bind import base_dir, values
@@ -152,9 +209,15 @@ def _real(draft: Draft, memory: Any) -> tuple[Any, dict[str, Any], Any]:
             path=draft.parsed.path,
             text=draft.parsed.text,
         )
+    text = data.model_dump_json()
+    key = (text, str(draft.analysis.privacy.public), _named_in(text, draft), draft.parsed.path, id(memory))
+    if key in _REAL:
+        return _REAL[key]
     raw = load(data, memory=memory, base_dir=base_dir(draft.parsed.path), values=values(draft), private=False)
     records, counts = enforce(public_records(draft, raw, base_dir(draft.parsed.path)), data, values(draft))
-    return records, {}, counts
+    _REAL.clear()
+    _REAL[key] = Real(records, counts, memory, {})
+    return _REAL[key]
 
 
 def _simulated(draft: Draft, seed: int, trial: int) -> tuple[Any, Mapping[str, Any], Any]:
@@ -163,6 +226,6 @@ def _simulated(draft: Draft, seed: int, trial: int) -> tuple[Any, Mapping[str, A
     from dpspec.executor.bind import values
 
     m = int(draft.facts.get("m", 0)) if draft.analysis.privacy.public is not None else 0
-    records, truth = Simulation(draft.analysis.simulate, draft.facts).trial(seed, trial, m=m)
-    records, counts = enforce(records, draft.analysis.data, values(draft))
-    return records, truth.parameters, counts
+    drawn, truth = Simulation(draft.analysis.simulate, draft.facts).trial(seed, trial, m=m)
+    records, counts = enforce(drawn, draft.analysis.data, values(draft))
+    return records, truth, counts

@@ -1,0 +1,170 @@
+"""Cells of a study on all cores: this process and others like it, one BLAS thread each.
+
+The results do not depend on how many processes there are, because a cell is a pure function of its description and because every
+process, this one included, computes with one BLAS thread (sums are grouped differently by several).
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from dpspec.executor.trial import Cell, CellResult, execute
+
+#: Yields (position in the sequence, result) as cells finish.
+Execute: TypeAlias = Callable[[Sequence[Cell]], Iterator[tuple[int, CellResult]]]
+
+#: A process costs about a second to start; it is started when this much work (seconds, one core) is left.
+WORTH_A_PROCESS = 3.0
+#: Cells handed to each process ahead of time.
+AHEAD = 2
+
+
+@contextmanager
+def alone(memory: Any = None) -> Iterator[Execute]:
+    """Everything in this process."""
+
+    def run(cells: Sequence[Cell]) -> Iterator[tuple[int, CellResult]]:
+        for i, cell in enumerate(cells):
+            yield i, execute(cell, memory)
+
+    with one_thread():
+        yield run
+
+
+@contextmanager
+def processes(count: int) -> Iterator[Execute]:
+    """This process and ``count - 1`` others. The others are started when the first cells have shown that it pays.
+
+    On the way out (Ctrl-C included) the others are ended; cells that they had not finished are lost, finished ones were yielded.
+    A process that dies (killed, out of memory, or a script without ``if __name__ == "__main__"``) leaves its cells to this one.
+    """
+    before = set(multiprocessing.active_children())
+    pool: Any = None
+    spent, finished = 0.0, 0
+
+    def run(cells: Sequence[Cell]) -> Iterator[tuple[int, CellResult]]:
+        nonlocal pool, spent, finished
+        from concurrent.futures import FIRST_COMPLETED, Future, wait
+        from concurrent.futures.process import BrokenProcessPool
+
+        waiting = deque(range(len(cells)))
+        running: dict[Future[CellResult], int] = {}
+        broken = False
+        while waiting or running:
+            if pool is None and not broken and finished and spent / finished * len(waiting) > WORTH_A_PROCESS:
+                pool = _start(count - 1)
+            while pool is not None and len(waiting) > 1 and len(running) < AHEAD * (count - 1):
+                i = waiting.popleft()
+                running[pool.submit(execute, cells[i])] = i
+            if waiting:
+                i, start = waiting.popleft(), time.perf_counter()
+                yield i, execute(cells[i])
+                spent, finished = spent + time.perf_counter() - start, finished + 1
+            else:
+                for future in list(running):  # nothing left here: take back what no process has begun
+                    if future.cancel():
+                        waiting.append(running.pop(future))
+                if waiting:
+                    continue
+                wait(running, return_when=FIRST_COMPLETED)
+            for future in [f for f in running if f.done()]:
+                i = running.pop(future)
+                try:
+                    yield i, future.result()
+                except BrokenProcessPool:
+                    waiting.append(i)
+                    pool, broken = None, True
+
+    try:
+        with one_thread():
+            yield run
+    finally:
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in set(multiprocessing.active_children()) - before:
+                child.terminate()
+
+
+def _start(count: int) -> Any:
+    from concurrent.futures import ProcessPoolExecutor
+
+    context = multiprocessing.get_context("spawn")
+    with _small_environment():
+        pool = ProcessPoolExecutor(count, mp_context=context, initializer=_begin)
+        for _ in range(count):  # the processes start with the first tasks; let them inherit the environment of this moment
+            pool.submit(_nothing)
+    return pool
+
+
+def _nothing() -> None:
+    return None
+
+
+@contextmanager
+def _small_environment() -> Iterator[None]:
+    """BLAS libraries read these as they are loaded; the threads they would start cost memory and time."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    old = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name, value in old.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _begin() -> None:
+    """In a new process. Ctrl-C is the parent's to handle; when the parent is gone, even by kill -9, so is this process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        yield
+
+
+@contextmanager
+def dask_tasks(memory: Any = None) -> Iterator[Execute]:
+    """The cells as Dask tasks, on the active distributed client when there is one, else on Dask's process scheduler."""
+    from dpspec.executor.design import refuse
+
+    try:
+        import dask
+    except ImportError:
+        refuse("the dask engine needs the dask package", "pip install 'dpspec[dask]', or --engine local", "DP415")
+
+    def run(cells: Sequence[Cell]) -> Iterator[tuple[int, CellResult]]:
+        tasks = [dask.delayed(_limited)(cell, memory) for cell in cells]
+        yield from enumerate(dask.compute(*tasks))
+
+    yield run
+
+
+def _limited(cell: Cell, memory: Any) -> CellResult:
+    with one_thread():
+        return execute(cell, memory)
