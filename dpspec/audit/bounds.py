@@ -44,6 +44,9 @@ def epsilon_range(parts: Sequence[Component], delta: float) -> Range:
             return Range(0.0, 0.0, "nothing depends on the record")
         from dpspec.privacy.gaussian import epsilon_of
 
+        if mu > 1e6:  # the profile is a step at mu^2/2, of width mu
+            half = mu * mu / 2
+            return Range(half if exact_gaussian and delta < 0.4 else 0.0, zcdp_epsilon(half, delta), f"Gaussian DP, mu = {mu:.6g}")
         value = epsilon_of(mu, delta)
         return Range(value if exact_gaussian else 0.0, value, f"Gaussian DP, mu = {mu:.6g}, analytic profile")
     high, how = _upper(parts, delta)
@@ -162,7 +165,7 @@ def rho_range(parts: Sequence[Component]) -> Range:
 
 def delta_range(parts: Sequence[Component], epsilon: float) -> tuple[float, float] | None:
     """Bounds on delta at ``epsilon`` >= 0, or None when the losses are not modelled."""
-    from dpspec.audit.numerics import Reversed, compose, over, under
+    from dpspec.audit.numerics import Reversed, TooFine, compose, over, under
 
     breach = max((c.breach.delta for c in parts if c.breach is not None), default=0.0)
     mu = gaussian_only(parts)
@@ -182,11 +185,14 @@ def delta_range(parts: Sequence[Component], epsilon: float) -> tuple[float, floa
         step = span / 4000
         value = 0.0
         for turn in (False, True):
-            masses = [(fn(Reversed(p) if turn else p, step), n) for p, n in merged]
-            side, guess = (1.0, 0.3) if wanted else (-1.0, 0.3)
-            shown = compose(masses, guess, side).delta(epsilon)
-            if shown < 1e-8:  # far in the tail: once more, tilted for it
-                shown = compose(masses, max(shown, 1e-14), side).delta(epsilon)
+            side = 1.0 if wanted else -1.0
+            try:
+                masses = [(fn(Reversed(p) if turn else p, step), n) for p, n in merged]
+                shown = compose(masses, 0.3, side).delta(epsilon)
+                if shown < 1e-8:  # far in the tail: once more, tilted for it
+                    shown = compose(masses, max(shown, 1e-14), side).delta(epsilon)
+            except TooFine:
+                return low, 1.0
             value = max(value, shown)
         if wanted:
             high = value

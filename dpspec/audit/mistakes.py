@@ -45,7 +45,7 @@ def explain(deployment: Deployment, parts: Sequence[Component], found: Range) ->
     mu = gaussian_only(parts)
     if mu is not None and mu > 0 and delta == 0 and claim.variant != "zcdp":
         say("DP612", "Gaussian noise has no finite epsilon at delta 0", "state a delta, rho or mu")
-    if mu is not None and mu > 0 and 0 < delta < 1:
+    if mu is not None and 0 < mu < 1e5 and 0 < delta < 1:
         textbook = math.sqrt(2 * math.log(1.25 / delta)) * mu
         if _near(textbook, claim.epsilon) and claim.epsilon >= 1:
             say(
@@ -122,11 +122,12 @@ def _sampled_gaussian(event: Event, context: Context, epsilon: float, delta: flo
     from dpspec.privacy.gaussian import epsilon_of
 
     rate, mu = event.number("rate") or 0.0, gaussian_shift(event.inner[0], context)
-    if not (0 < rate <= 1 and 0 < mu < 30):
+    mu *= math.sqrt(event.inner[0].count)
+    if not (0 < rate <= 1 and 0 < mu < 15):
         return []
     steps = event.count
     clt = rate * math.sqrt(steps * math.expm1(mu * mu))
-    if clt > 0 and _near(epsilon_of(clt, delta), epsilon) and wrong:
+    if 0 < clt < 50 and _near(epsilon_of(clt, delta), epsilon) and wrong:
         return [
             Diagnostic(
                 "DP618",

@@ -456,3 +456,13 @@ def test_extreme_parameters_stay_finite_and_ordered(neighbouring: str, event: di
     for delta in (0.0, 1e-12, 1e-6, 0.5):
         found = epsilon_range(parts_of(neighbouring, event), delta)
         assert 0 <= found.low <= found.high * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("neighbouring", ["zero_out", "replace_one"])
+def test_fixed_size_samples_never_show_more_than_is_certified(sigma: float, neighbouring: str) -> None:
+    """The far tail of a merged pair once vanished under one distribution only, which looked like a proof of an infinite loss."""
+    event = {"type": "fixed_sampled", "rate": 0.1, "count": 3, "event": {"type": "gaussian", "l2_sensitivity": 1, "sigma": sigma}}
+    for delta in (1e-12, 1e-6):
+        found = epsilon_range(parts_of(neighbouring, event), delta)
+        assert 0 < found.low <= found.high < math.inf

@@ -471,3 +471,14 @@ def test_every_code_in_use_is_registered() -> None:
         used |= set(re.findall(r"\bDP6\d\d\b", file.read_text()))
     assert used
     assert all(code in CODES for code in used)
+
+
+def test_hopeless_noise_is_answered_not_crashed_on() -> None:
+    for event in (
+        {"type": "gaussian", "l2_sensitivity": 1.0, "sigma": 1e-12},
+        {"type": "poisson_sampled", "rate": 0.004, "event": {"type": "gaussian", "l2_sensitivity": 2.5, "sigma": 0.24}},
+        {"type": "poisson_sampled", "rate": 0.03, "event": {"type": "gaussian", "l2_sensitivity": 1.0, "sigma": 0.13, "count": 40}},
+    ):
+        result = run({"epsilon": 0.001, "delta": 1e-3}, event)
+        assert result.verdict == "violated"
+        json.loads(result.dumps())
