@@ -50,10 +50,14 @@ class Covariance:
         return np.asarray(self.scale * dense)
 
 
-def spiked(d: int, k: int, strength: float, rng: np.random.Generator) -> Covariance:
-    """I + strength * U U^T with k uniformly random orthonormal directions."""
-    q, r = np.linalg.qr(rng.standard_normal((d, k)))
-    return Covariance(d, strength=strength, directions=q * np.sign(np.diag(r)))
+def spiked(d: int, k: int, strength: float, rng: np.random.Generator, rows: int | None = None) -> Covariance:
+    """I + strength * U U^T with k uniformly random orthonormal directions; ``rows``: U has that many random non-zero rows."""
+    q, r = np.linalg.qr(rng.standard_normal((d if rows is None else rows, k)))
+    q = q * np.sign(np.diag(r))
+    if rows is not None:
+        block, q = q, np.zeros((d, k))
+        q[rng.permutation(d)[:rows]] = block
+    return Covariance(d, strength=strength, directions=q)
 
 
 @lru_cache(maxsize=2)

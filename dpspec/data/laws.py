@@ -524,10 +524,12 @@ def _covariance(e: Expr, c: _Context) -> Covariance:
         case "identity":
             return Covariance(d)
         case "spiked":
-            k, strength = _numbers(e, args, (2,), "spiked(k, strength)", c)
+            k, strength, *more = _numbers(e, args, (2, 3), "spiked(k, strength) or spiked(k, strength, rows)", c)
             if k != int(k) or not 1 <= k <= d or strength < 0:
                 fail("DP531", "spiked(k, strength) needs a whole k from 1 to d and a strength that is not negative", "", e.span)
-            return spiked(d, int(k), strength, c.rng)
+            if more and (more[0] != int(more[0]) or not k <= more[0] <= d):
+                fail("DP531", "the rows of spiked(k, strength, rows) are a whole number from k to d", "", e.span)
+            return spiked(d, int(k), strength, c.rng, int(more[0]) if more else None)
         case "toeplitz":
             (rho,) = _numbers(e, args, (1,), "toeplitz(rho)", c)
             if not -1 < rho < 1:

@@ -13,7 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpspec.algorithms.card import Problem
+from dpspec.executor import measures_matrix
+from dpspec.executor.measures_matrix import estimate_reference, is_matrix
 from dpspec.spec.model import Minimise
+
+__all__ = ["MEASURES", "Trial", "choose", "estimate_reference", "is_matrix", "least_squares", "reference"]
 
 Vector: TypeAlias = NDArray[np.float64]
 
@@ -89,6 +93,7 @@ MEASURES: Mapping[str, Measure] = {
     "squared-l2-error": squared_l2_error,
     "label-error": label_error,
     "support-error": support_error,
+    **measures_matrix.MEASURES,
 }
 
 
@@ -122,4 +127,6 @@ def choose(release: Any) -> str:
     for b in release.bounds:
         if b.measure in MEASURES:
             return str(b.measure)
+    if release.problem is not None and is_matrix(release.problem):
+        return measures_matrix.DEFAULT[release.problem.task.what]
     return "excess-empirical-risk" if isinstance(release.release.task, Minimise) else "l2-error"

@@ -123,6 +123,9 @@ def calibrate(tree: Tree, budget: Budget, *, neighbours: Neighbours = "replace-o
             raise CalibrationError("DP308", f"draw {name!r} has weight {leaf.draw.weight}", "weights are positive shares of the budget")
         if leaf.count < 1:
             raise CalibrationError("DP308", f"draw {name!r} happens {leaf.count} times", "repeat at least once")
+    if any(leaf.draw.mechanism.family == "approx" for leaf in found.values()):
+        levels, guarantee, accountant = _alone(found, budget)
+        return Calibrated(tree, MappingProxyType(levels), guarantee, accountant, neighbours, budget)
     match budget.kind:
         case "pure":
             levels, guarantee, accountant = _pure(tree, found, budget, neighbours)
@@ -136,6 +139,28 @@ def calibrate(tree: Tree, budget: Budget, *, neighbours: Neighbours = "replace-o
 
 
 _Result: TypeAlias = tuple[dict[str, float], Guarantee, str]
+
+
+def _alone(found: Mapping[str, Leaf], budget: Budget) -> _Result:
+    """The only draw of a schedule, of a mechanism for which one pair (epsilon, delta) is proved."""
+    name, leaf = next((n, x) for n, x in found.items() if x.draw.mechanism.family == "approx")
+    kind = leaf.draw.mechanism.kind
+    if budget.kind != "approx":
+        raise CalibrationError(
+            "DP301",
+            f"draw {name!r} ({kind}) gives one pair (epsilon, delta) and the budget is not one",
+            "state epsilon and a delta below 1/n",
+        )
+    if len(found) > 1 or leaf.count > 1 or accounting.is_sampled(leaf):
+        raise CalibrationError(
+            "DP308",
+            f"draw {name!r} ({kind}) gives one pair (epsilon, delta) and composes with no other draw",
+            "release it alone, or use other noise",
+        )
+    if exact(leaf.draw.mechanism.delta) > budget.delta_exact:  # type: ignore[attr-defined]
+        raise CalibrationError("DP308", f"draw {name!r} was made for a larger delta than the budget's", "make it for the budget's delta")
+    level = gaussian.float_down(budget.epsilon_exact)
+    return {name: level}, Guarantee("approx", epsilon=level, delta=float_up(budget.delta_exact)), "loss tail"
 
 
 def shares(found: Mapping[str, Leaf]) -> dict[str, Fraction]:

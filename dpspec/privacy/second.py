@@ -316,6 +316,8 @@ def recheck(calibrated: Calibrated) -> Recheck:
     g = calibrated.guarantee
     if g.kind == "pure":
         return _recheck_pure(calibrated)
+    if calibrated.accountant == "loss tail":
+        return _recheck_tail(calibrated)
     delta = g.delta or 1e-6
     first = g.epsilon if g.epsilon is not None else _implied(calibrated, delta)
     if calibrated.accountant == "pure sum":
@@ -337,10 +339,10 @@ def recheck(calibrated: Calibrated) -> Recheck:
         from dpspec.privacy.search import epsilon_spent
 
         name = f"dp_accounting PLD, compared at delta {_COMPARED_AT:g}"
-        there = epsilon_spent(calibrated.tree, calibrated.levels, Fraction(_COMPARED_AT), calibrated.neighbours)
+        there = epsilon_spent(calibrated.tree, calibrated.levels, Fraction(_COMPARED_AT), calibrated.neighbours, first)
         second = pld_epsilon(calibrated.tree, calibrated.levels, there, _COMPARED_AT, calibrated.neighbours)
         _compare(there, second, calibrated, name, over=_GRID, under=_GRID)
-        second = epsilon_spent(calibrated.tree, calibrated.levels, Fraction(delta), calibrated.neighbours)
+        second = epsilon_spent(calibrated.tree, calibrated.levels, Fraction(delta), calibrated.neighbours, first)
         _compare(first, second, calibrated, "the first accountant, run again", over=_GRID, under=_GRID)
     _within_budget(calibrated)
     return Recheck(second, delta, name)
@@ -393,6 +395,20 @@ def _recheck_pure(calibrated: Calibrated) -> Recheck:
         raise AccountingMismatch(f"DP307: the pure sum is {second!r}, the plan says {first!r}")
     _within_budget(calibrated)
     return Recheck(second, calibrated.guarantee.delta or 0.0, "exact sum of fractions")
+
+
+def _recheck_tail(calibrated: Calibrated) -> Recheck:
+    """The epsilon at which the mean of (1 - e^(epsilon - loss))_+ over the bounding loss is delta, by quadrature and bisection."""
+    from scipy.optimize import brentq
+
+    ((draw, _),) = _draws(calibrated.tree)
+    delta = calibrated.guarantee.delta or 0.0
+    first = calibrated.levels[draw.name]
+    spend = draw.mechanism.delta_by_quadrature  # type: ignore[attr-defined]
+    second = float(brentq(lambda e: math.log(max(spend(first, e), 1e-300) / delta), first * 0.5, first * 1.5, xtol=1e-10))
+    _compare(first, second, calibrated, "quadrature of the loss", over=_GRID, under=_GRID)
+    _within_budget(calibrated)
+    return Recheck(second, delta, "quadrature of the loss")
 
 
 def _gaussian_epsilon(calibrated: Calibrated, delta: float) -> float:

@@ -34,6 +34,7 @@ class SymmetrisedWishart:
 
     sensitivity: float
     dim: int
+    degrees: int = 0  # of each Wishart matrix; at least dim + 1, more is independent noise on top (0: dim + 1)
     kind: ClassVar[str] = "wishart-symmetrised"
     method: ClassVar[str] = "wishart"
     family: ClassVar[Family] = "pure"
@@ -58,7 +59,7 @@ class SymmetrisedWishart:
         """Only the upper triangle of the value is read. Secure source: value and noise are rounded to one public grid."""
         t = self.scale(level)
         i, j = np.triu_indices(self.dim)
-        g = noise.gaussian(1.0, (2, self.dim, self.dim + 1))
+        g = noise.gaussian(1.0, (2, self.dim, max(self.degrees, self.dim + 1)))
         draw = t * (g[0] @ g[0].T - g[1] @ g[1].T)
         upper = add_rounded(np.asarray(value, dtype=float)[i, j], draw[i, j], t, noise)
         out = np.empty((self.dim, self.dim))

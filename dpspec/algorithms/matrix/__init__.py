@@ -1,0 +1,1 @@
+"""Covariance, precision and principal subspaces: noise on a second moment, then post-processing."""

@@ -1,0 +1,193 @@
+"""Sparse covariance by thresholding a noisy second moment, central model.
+
+    1. S~ = S + symmetric Gaussian noise (as dp-covariance-gaussian);
+    2. entries of magnitude at most tau = gamma*sqrt(log d/n) + 4*sigma*sqrt(log d) become 0, sigma the planned noise;
+    3. the positive part of the result (``psd = on``, default).
+
+Source: 000, section 6.2.3, Algorithm 6.2.48, Theorems 6.2.1 and 6.2.2, Corollary 6.2.1. Differences from the printed version: sensitivity
+and calibration as in dp-covariance-gaussian, records scaled into the ball, gamma = 2*r^2 from Hoeffding (the document leaves it open; the
+Gaussian choice 4*sqrt(2)*max Sigma_jj would have to be public), and tau follows the noise that is really added.
+
+Explicit bound. On the event |S~ - Sigma|_max <= tau an entry of Sigma that is 0 becomes 0 and any other is off by at most 2 tau, so with
+at most s off-diagonal non-zeros a column |Sigma^ - Sigma|_1 <= 2 (s + 1) tau, which dominates every l_w operator norm of a symmetric
+matrix. With gamma >= 2 r^2 the event has probability at least 1 - 4 d^-6. The positive part doubles the bound in the spectral norm, and
+has no such bound for the other norms: use ``psd = off`` for them.
+
+``estimate.theta``: (d, d); extras: ``thresholded`` (before step 3) and ``moment`` (S~).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
+from dpspec.algorithms.estimate import Estimate, Published
+from dpspec.algorithms.matrix._common import (
+    CENTRAL_X,
+    CLIP_CENTRAL,
+    TESTS,
+    central_radius,
+    central_refusal,
+    printed_gaussian,
+    sensitivity_fault,
+    wrong_task,
+)
+from dpspec.algorithms.matrix._moment import kept_above, positive_part
+from dpspec.algorithms.matrix.dp_covariance_gaussian import mechanism, noisy_moment
+from dpspec.algorithms.sets import Vector
+from dpspec.privacy.schedule import Draw, Tree
+
+CARD = Card(
+    id="dp-thresholding",
+    title="Sparse covariance by thresholding a noisy second moment",
+    family="matrix",
+    task="estimate",
+    models=("central",),
+    guarantees=("approx", "zcdp", "gdp"),
+    sources=(Source("000", "6.2.3", "Algorithm 6.2.48", ("Theorem 6.2.1", "Theorem 6.2.2", "Corollary 6.2.1", "Lemma 6.2.3")),),
+    summary="Symmetric Gaussian noise on the second moment, hard thresholding of its entries, positive part.",
+    needs=(
+        CENTRAL_X,
+        Need("sparse", "utility", "each column of the covariance has at most s non-zero off-diagonal entries"),
+        Need("sub-gaussian", "utility", "x has mean 0 and lies in the declared ball"),
+    ),
+    options={"noise": ("isotropic", "upper"), "psd": ("on", "off")},
+    tunables={
+        "gamma": Tunable("2*x_l2^2", "Hoeffding for |x_i x_j| (000 Lemma 6.2.2 leaves it open)", minimum=0.0),
+        "threshold": Tunable("4", "000 Algorithm 6.2.48: multiple of sigma*sqrt(log d)", minimum=0.0),
+    },
+    bounds=(
+        Bound(
+            "operator-error",
+            "explicit",
+            "upper",
+            "4*(k + 1)*(gamma*sqrt(log(d)/n) + threshold*scale*sqrt(log(d)))",
+            "proved",
+            "000 Lemma 6.2.3 on one event (half of it for psd = off)",
+            probability="1 - 4*d^(-6)",
+            conditions="k = s off-diagonal non-zeros a column (sparse(s)); gamma >= 2*r^2 and threshold >= 4",
+        ),
+        Bound(
+            "operator-error",
+            "order",
+            "upper",
+            "C*k*(sqrt(log(d)/n) + sqrt(log(d)*log(1/delta))/(n*epsilon))",
+            "proved",
+            "000 Theorem 6.2.2, its (6.57)",
+        ),
+        Bound(
+            "operator-error",
+            "order",
+            "upper",
+            "C*k*sqrt(log(d)*log(1/delta)/n)/epsilon",
+            "proved",
+            "000 Theorem 6.2.2 as stated",
+            conditions="true and loose in the central model: the noise term falls like 1/n",
+        ),
+        Bound("operator-error", "order", "lower", "C*k*sqrt(log(d)/n)", "claimed", "000 section 6.2 [60], without privacy"),
+    ),
+    faults=(
+        sensitivity_fault("000, Algorithm 6.2.48 step 1 and Theorem 6.2.1", "n*S"),
+        CLIP_CENTRAL,
+        Fault(
+            "000, section 6.2.6: x ~ N(0, (U + 50 I)/200) has |x| < 1 with high probability",
+            "E|x|^2 is about p/4: 12.5 to 125 at p = 50 to 500. Noise for |x| <= 1 then spends about p/4 times the stated sensitivity",
+            TESTS + "test_the_printed_sparse_covariance_data_leave_the_unit_ball",
+            "privacy",
+        ),
+        Fault(
+            "000, Theorem 6.2.2 and after: 1/(n eps^2), 'effective sample size n eps^2'",
+            "in the central model the noise term is 1/(n^2 eps^2), by its own (6.57)",
+            "tests/algorithms/matrix/test_matrix_central.py::test_the_noise_of_central_thresholding_falls_like_one_over_n",
+            "utility",
+        ),
+        Fault(
+            "000, Theorem 6.2.2: a statement on the output Sigma+ bounds Sigma^",
+            "taking the positive part costs a factor 2 in the spectral norm (4 squared)",
+            "tests/algorithms/matrix/test_matrix_parts.py::test_the_positive_part_at_most_doubles_the_spectral_error",
+            "utility",
+        ),
+        Fault(
+            "000, Corollary 6.2.1: l_w operator norms of Sigma+",
+            "the positive part is not bounded in the l1 or linf operator norm; use psd = off",
+            "re-derivation in the catalogue, part 06",
+            "utility",
+        ),
+        Fault(
+            "gamma, unspecified: set from the data in experiments",
+            "max_j Sigma_jj of private records is a release of its own; gamma is declared or 2*r^2",
+            TESTS + "test_the_output_depends_on_the_records_through_metered_draws_only",
+            "privacy",
+        ),
+        Fault("000, (6.19), (6.23): 1 <= i, j <= n; lambda+ without index", "1 <= i, j <= p; lambda_i+", "itself", "text"),
+        Fault("000, proof of Theorem 6.2.2, case 3: '<=' twice", "the second is '>= tau'", "itself", "text"),
+        Fault("000, (6.59): E n_ij^8 = O(1/(n eps))", "sigma_1^8, far smaller; harmless", "itself", "text"),
+        Fault(
+            "000, section 6.2.6: 'with eps increases (more private) the error becomes larger'",
+            "a smaller epsilon is more private",
+            "itself",
+            "text",
+        ),
+    ),
+    cost={"gradients": "0", "rounds": "1", "memory_bytes": "40*d*d"},
+    spec="specs/matrix/dp-thresholding.dps",
+)
+
+
+def accepts(p: Problem, t: Tunables) -> str | None:
+    return wrong_task(p, "covariance") or central_refusal(p)
+
+
+def schedule(p: Problem, t: Tunables) -> Tree:
+    return Draw("moment", mechanism(p, t.noise))
+
+
+def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+    moment = noisy_moment(records, p, t.noise, release)
+    return thresholded(moment, tau(p, t, release.scale("moment")), t.psd == "on")
+
+
+def tau(p: Problem, t: Tunables, sd: float) -> float:
+    """gamma*sqrt(log d/n) + threshold*sd*sqrt(log d), sd the standard deviation of an entry of the released matrix."""
+    log = math.log(max(p.d, 2))
+    return float(t.gamma) * math.sqrt(log / p.n) + float(t.threshold) * sd * math.sqrt(log)
+
+
+def thresholded(moment: Vector, threshold: float, psd: bool) -> Estimate:
+    """Steps 2 and 3 of the algorithm on a released matrix."""
+    sparse = kept_above(moment, threshold)
+    return Estimate(positive_part(sparse) if psd else sparse, {"thresholded": sparse, "moment": moment, "tau": threshold})
+
+
+def bound_value(p: Problem, t: Tunables, sd: float, radius: float) -> float | None:
+    """4 (s + 1) tau (half without the positive part), None where the event is not known to be likely."""
+    if "k" not in p.facts or t.gamma < 2 * radius**2 * (1 - 1e-12) or t.threshold < 4:
+        return None
+    return (4 if t.psd == "on" else 2) * (p.facts["k"] + 1) * tau(p, t, sd)
+
+
+def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
+    value = bound_value(p, t, calibrated.scale("moment"), central_radius(p))
+    return {} if value is None else {CARD.bounds[0].theorem: value}
+
+
+def predicted(p: Problem, t: Tunables, calibrated: Any) -> float | None:
+    """2 (s + 1) tau; nothing where no sparsity is declared."""
+    return 2 * (p.facts["k"] + 1) * tau(p, t, calibrated.scale("moment")) if "k" in p.facts else None
+
+
+def warnings(p: Problem, t: Tunables, calibrated: Any) -> list[str]:
+    return threshold_warning(tau(p, t, calibrated.scale("moment")), central_radius(p))
+
+
+def threshold_warning(threshold: float, radius: float) -> list[str]:
+    if threshold < radius**2 / 2:
+        return []
+    return [
+        f"the threshold is {threshold:.3g}, and no off-diagonal entry can exceed {radius**2 / 2:.3g}: the estimate will be diagonal or zero"
+    ]
+
+
+def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:
+    return printed_gaussian(p, budget, "000 Algorithm 6.2.48 step 1", "moment", 1 / p.n, central_radius(p))

@@ -1,0 +1,165 @@
+"""One-sided Wishart noise: positive semi-definite, (epsilon, delta)-DP, and never pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpspec.privacy.mechanisms.protocol import check_level, check_positive
+from dpspec.privacy.mechanisms.symmetric import Neighbours, check_square
+from dpspec.privacy.noise import Array, NoiseSource, add_rounded
+from dpspec.privacy.schedule import Family, Norm
+
+_MARGIN = 1e-7  # share of delta kept back for the rounding of two incomplete gamma functions
+
+
+def tail_delta(q: int, c: float, epsilon: float, neighbours: Neighbours = "replace-one") -> float:
+    """A proved bound of the delta at ``epsilon`` of M + W_d(d - 1 + q, c*B^2*I) when one record v v^T of M, |v| <= B, is replaced by
+    another one (or appears, or disappears); q > 2 and c >= 1/(2*epsilon).
+
+    Let B = 1. For records v and v' the loss at X = W + v v^T is
+    (q-2)/2*[log(1 - v'X^-1v) - log(1 - v''X^-1v')] + (|v|^2 - |v'|^2)/(2c), with v'X^-1v the quadratic form. The first logarithm
+    is <= 0. X >= W, so the second form is at most |v'|^2/(c*Q) with Q chi-square of q degrees. The loss is thus at most 1/(2c) +
+    g(|v'|^2) with
+    g(s) = -(q-2)/2*log(1 - s/(cQ)) - s/(2c), which is convex with g(0) = 0, so at most max(1/(2c), -(q-2)/2*log(1 - 1/(cQ))), infinite
+    for Q <= 1/c. Hence delta <= E(1 - e^(epsilon - loss))_+ = F(Q*) - e^(epsilon - 1/(2c)) F(Q* - 1/c), F the law of Q and
+    1/(c Q*) = 1 - e^(-2 epsilon/(q-2)). Without a record v (add-remove, zero-out) the bound is lower by 1/(2c).
+    """
+    from scipy.special import gammainc
+
+    if q <= 2 or c * 2 * epsilon < 1 - 1e-12:
+        return 1.0
+    slack = 0.0 if neighbours == "replace-one" else 1 / (2 * c)
+    edge = 1 / (c * -math.expm1(-2 * (epsilon + slack) / (q - 2)))
+    inside = gammainc(q / 2, max(edge - 1 / c, 0.0) / 2)
+    return float(gammainc(q / 2, edge / 2) - math.exp(epsilon + slack - 1 / (2 * c)) * inside)
+
+
+@lru_cache(maxsize=64)
+def least_noise(dim: int, epsilon: float, delta: float, neighbours: Neighbours = "replace-one") -> tuple[int, float]:
+    """(q, c) of least trace c*(dim - 1 + q) with :func:`tail_delta` at most ``delta``."""
+    target = delta * (1 - _MARGIN)
+
+    def scale_for(q: int) -> float | None:
+        """The least c for q degrees, None when the constraint c >= 1/(2*epsilon) alone decides (then fewer degrees do as well)."""
+        low = 1 / (2 * epsilon)
+        if tail_delta(q, low, epsilon, neighbours) <= target:
+            return None
+        high = 2 * low
+        while tail_delta(q, high, epsilon, neighbours) > target:
+            high *= 2
+            if high > 1e12:
+                return math.inf
+        for _ in range(80):
+            middle = (low + high) / 2
+            low, high = (low, middle) if tail_delta(q, middle, epsilon, neighbours) <= target else (middle, high)
+            if high - low <= 1e-13 * high:
+                break
+        return high
+
+    best: tuple[float, int, float] | None = None
+    q, step = 3, 1
+    while q < 10_000_000:
+        c = scale_for(q)
+        if c is None:
+            if step == 1 or best is None:
+                break
+            q, step = q - step + 1, 1  # the last long step passed the end: go on singly
+            continue
+        trace = c * (dim - 1 + q)
+        if best is None or trace < best[0]:
+            best = (trace, q, c)
+        elif trace > 3 * best[0]:
+            break
+        step = max(1, q // 16)
+        q += step
+    assert best is not None
+    return best[1], best[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Wishart:
+    """M + W_d(m, c*B^2*I), M a sum of x x^T with |x|_2 <= B: (level, ``delta``)-DP. Level = epsilon.
+
+    ``sensitivity``: B^2 (radius^2/n for a second moment), the largest trace of one record's term. m and c are those of
+    :func:`least_noise`; the proof is at :func:`tail_delta`. ``parties``: how many players share the noise, each adding the same whole
+    number of vectors; ``missing``: how many of them may drop out or pool what they know (the rest alone supply m degrees). More
+    degrees than m are independent noise on top: post-processing.
+
+    Source: 000, Lemma 6.3.1 and Theorem 6.3.6 (m >= d + 14/epsilon^2*ln(4/delta) and c = 1, for epsilon < 1). Never pure: the output
+    exceeds M in the Loewner order, so neighbours have different supports.
+    """
+
+    sensitivity: float
+    dim: int
+    delta: float
+    neighbours: Neighbours = "replace-one"
+    parties: int = 1
+    missing: int = 0
+    server: bool = False
+    kind: ClassVar[str] = "wishart"
+    method: ClassVar[str] = "wishart"
+    family: ClassVar[Family] = "approx"
+    norm: ClassVar[Norm] = "none"
+    reference: ClassVar[str] = "000 Lemma 6.3.1, Theorem 6.3.6; degrees and scale from a proved tail of the loss"
+
+    def __post_init__(self) -> None:
+        check_positive(sensitivity=self.sensitivity, dim=self.dim, delta=self.delta, parties=self.parties)
+        if not 0 <= self.missing < self.parties:
+            raise ValueError("fewer parties may be missing than there are")
+
+    @property
+    def size(self) -> int:
+        return self.dim * (self.dim + 1) // 2
+
+    def _least(self, level: float) -> tuple[int, float]:
+        return least_noise(self.dim, check_level(level), self.delta, self.neighbours)
+
+    def degrees(self, level: float) -> int:
+        """The degrees of freedom that are drawn. ``server``: one vector a party, and the server adds what lacks."""
+        least = self.dim - 1 + self._least(level)[0]
+        if self.server:
+            return max(least, self.parties)
+        return self.parties * math.ceil(least / (self.parties - self.missing))
+
+    def scale(self, level: float) -> float:
+        """c*B^2, the scale matrix being this times I."""
+        return self._least(level)[1] * self.sensitivity
+
+    def check(self, value: Any) -> str | None:
+        return check_square(value, self.dim)
+
+    def apply(self, value: Any, level: float, noise: NoiseSource) -> Array:
+        """Only the upper triangle of the value is read. Secure source: value and noise are rounded to one public grid."""
+        c, left = self.scale(level), self.degrees(level)
+        draw = np.zeros((self.dim, self.dim))
+        while left > 0:
+            g = noise.gaussian(1.0, (self.dim, min(left, 4096)))
+            draw += g @ g.T
+            left -= g.shape[1]
+        i, j = np.triu_indices(self.dim)
+        upper = add_rounded(np.asarray(value, dtype=float)[i, j], c * draw[i, j], c, noise)
+        out = np.empty((self.dim, self.dim))
+        out[i, j] = upper
+        out[j, i] = upper
+        return out
+
+    def delta_by_quadrature(self, level: float, epsilon: float) -> float:
+        """The same bound at ``epsilon`` for the noise of ``level``, by quadrature of the hockey-stick: for a second accountant."""
+        from scipy import integrate, stats
+
+        q, c = self._least(level)
+        slack = 0.0 if self.neighbours == "replace-one" else 1 / (2 * c)
+        law = stats.chi2(q)
+
+        def integrand(x: float) -> float:
+            loss = max(1 / (2 * c), -(q - 2) / 2 * math.log1p(-1 / (c * x)) - slack)
+            return float(max(0.0, -math.expm1(epsilon - loss)) * law.pdf(x))
+
+        top = 1 / (c * -math.expm1(-2 * (epsilon + slack) / (q - 2)))
+        cuts = [1 / c + (top - 1 / c) * u for u in (0.01, 0.1, 0.25, 0.5, 0.75)]
+        return float(law.cdf(1 / c) + integrate.quad(integrand, 1 / c, top, points=cuts, limit=400, epsabs=0, epsrel=1e-9)[0])
