@@ -237,20 +237,40 @@ class Composition:
                 break
         return tilt
 
-    def delta(self, epsilon: float, start: float = 1.0) -> tuple[float, float]:
-        """(delta at ``epsilon``, rounded up, and the tilt used)."""
+    def delta(self, epsilon: float, start: float = 1.0, least: float = 0.0) -> tuple[float, float]:
+        """(delta at ``epsilon``, rounded up, and the saddle point). ``start``: where its search begins; ``least``: a probability that
+        may be lost at the window's upper end (0: about 1e-10 of delta).
+
+        The sum is right at any tilt, and an upper bound at any tilt. The saddle point is the best one unless the law is so heavy-tailed
+        that its far tail rules the tilted law (rare large losses of a sampled mechanism); the value is then far below the saddle-point
+        estimate, smaller tilts are tried too, and the least value counts.
+        """
+        if sum(k * (one.low + one.mass.size - 1) for one, k in zip(self.laws, self.counts, strict=True)) * self.laws[0].step <= epsilon:
+            return self.infinite, start
+        saddle = self.saddle(epsilon, start)
+        value, _, variance = self.cumulant(saddle)
+        estimate = value - saddle * epsilon - 0.5 * math.log(1 + variance * saddle**2) - 2 * math.log1p(saddle)
+        log_lost = min(estimate - 23, math.log(least) if least > 0 else 0.0)
+        spread = math.sqrt(variance)
+        further = [saddle + j / spread for j in (3, 6, 12)] if spread > 0 else []
+        bounds = [(t, self.cumulant(t)[0]) for t in (0.5 * saddle, 0.75 * saddle, saddle, *further) if t > 0]
+        room = min(((k - t * epsilon - log_lost) / t for t, k in bounds), default=math.inf)
+        room = max(room, 4 * self.laws[0].step, 2 * spread)
+        best = self._at(epsilon, saddle, room, bounds)
+        if best < 1e-2 * math.exp(min(estimate, 0.0)):
+            for share in (0.75, 0.5, 0.25, 0.0):
+                best = min(best, self._at(epsilon, share * saddle, room, bounds))
+        return best, saddle
+
+    def _at(self, epsilon: float, tilt: float, room: float, bounds: list[tuple[float, float]]) -> float:
+        """delta by the transform at one tilt, on a window that reaches ``room`` above epsilon; ``bounds``: tilts and log moments."""
         import scipy.fft
 
         step = self.laws[0].step
-        if sum(k * (one.low + one.mass.size - 1) for one, k in zip(self.laws, self.counts, strict=True)) * step <= epsilon:
-            return self.infinite, start
-        tilt = self.saddle(epsilon, start)
-        value, _, variance = self.cumulant(tilt)
+        value, mean, variance = self.cumulant(tilt)
         log_front = value - tilt * epsilon
-        floor = log_front - 0.5 * math.log(1 + variance * tilt**2) - 2 * math.log1p(tilt) - 23  # about 1e-10 of delta
-        above_by = self._room(epsilon, tilt, variance, floor)
-        below_by = 9 * math.sqrt(variance) + step
-        size = scipy.fft.next_fast_len(int((above_by + below_by) / step) + 2, real=True)
+        below_by = 9 * math.sqrt(variance) + max(0.0, epsilon - mean) + step
+        size = scipy.fft.next_fast_len(int((room + below_by) / step) + 2, real=True)
         if size > _MAX_POINTS:
             raise MemoryError(f"a transform of {size} points is too large")
         base = math.floor((epsilon - below_by) / step)  # the grid index that the window starts at
@@ -258,8 +278,7 @@ class Composition:
         shift = 0
         for one, k in zip(self.laws, self.counts, strict=True):
             exponent = tilt * one.losses
-            largest = float(exponent.max())
-            tilted = one.mass * np.exp(exponent - largest)
+            tilted = one.mass * np.exp(exponent - float(exponent.max()))
             tilted /= tilted.sum()
             if tilted.size > size:
                 tilted = np.pad(tilted, (0, -tilted.size % size)).reshape(-1, size).sum(axis=0)
@@ -272,30 +291,11 @@ class Composition:
         weight = np.exp(-tilt * offset[part]) * -np.expm1(-offset[part])
         uses = sum(self.counts)
         rounding = 16 * np.finfo(float).eps * (uses + math.log2(size)) * math.sqrt(float((weight**2).sum()) * float((summed**2).sum()))
-        front = math.exp(min(log_front, 0.0)) if log_front > -745 else 0.0
+        front = math.exp(min(log_front, 700.0)) if log_front > -745 else 0.0
         total = front * (float((weight * summed[part]).sum()) + rounding)
-        lost = self._tail(epsilon + (size * step - below_by) - step, tilt, variance)
-        return min(1.0, (total + lost) * _SLACK + self.infinite), tilt
-
-    def _tail(self, loss: float, tilt: float, variance: float) -> float:
-        """Chernoff's bound on the probability that the (finite) sum exceeds ``loss``: the best of a few tilts, each of which is valid."""
-        best = 0.0
-        for one in {
-            tilt,
-            tilt + 3 / math.sqrt(variance) if variance > 0 else tilt,
-            tilt + 6 / math.sqrt(variance) if variance > 0 else tilt,
-        }:
-            best = min(best, self.cumulant(one)[0] - one * loss)
-        return math.exp(best)
-
-    def _room(self, epsilon: float, tilt: float, variance: float, log_target: float) -> float:
-        """How far above epsilon the window reaches, so that the probability beyond is below e^log_target."""
-        spread = math.sqrt(variance)
-        room = math.inf
-        for one in (tilt, tilt + 3 / spread, tilt + 6 / spread, tilt + 12 / spread) if spread > 0 else (tilt,):
-            if one > 0:
-                room = min(room, (self.cumulant(one)[0] - one * epsilon - log_target) / one)
-        return max(room, 4 * self.laws[0].step, 2 * spread)
+        end = epsilon + (size * step - below_by) - step
+        lost = math.exp(min((k - t * end for t, k in bounds), default=0.0))  # Chernoff's bound, valid at each tilt
+        return min(1.0, (total + min(1.0, lost)) * _SLACK + self.infinite)
 
 
 def compose(uses: Sequence[Use], step: float, tail: float) -> Composition:

@@ -24,6 +24,7 @@ from dpspec.privacy.samplers import CalibrationError, Neighbours, removal
 from dpspec.privacy.schedule import Leaf, Tree
 
 if TYPE_CHECKING:
+    from dpspec.privacy.pairs import Pair
     from dpspec.privacy.pld import Use
 
 _COARSE, _FINE = 0.02, 5e-4
@@ -68,7 +69,7 @@ def uses(tree: Tree, found: Mapping[str, Leaf], levels: Mapping[str, float], nei
     return (first,) if first == second else (first, second)
 
 
-def _pair(found: Mapping[str, Leaf], levels: Mapping[str, float], times: Mapping[str, int]):  # type: ignore[no-untyped-def]
+def _pair(found: Mapping[str, Leaf], levels: Mapping[str, float], times: Mapping[str, int]) -> Pair:
     """One dominating pair for the draws from one sample together: exact for Gaussian draws alone and for one draw alone."""
     from dpspec.privacy.pairs import Pair
 
@@ -78,6 +79,7 @@ def _pair(found: Mapping[str, Leaf], levels: Mapping[str, float], times: Mapping
     if "gaussian" not in families:
         total = float_up(sum((k * draw_epsilon(found[n], levels[n]) for n, k in times.items()), Fraction(0)))
         (family, *others) = families
+        assert family != "approx", "calibration lets such a draw stand alone only"
         return Pair(family if not others and sum(times.values()) == 1 else "pure", total)
     squared = Fraction(0)
     for name, k in times.items():
@@ -113,16 +115,17 @@ def _reach(found: Mapping[str, Leaf], levels: Mapping[str, float], block: Block)
 # --------------------------------------------------------------------------------------------------------------- curves
 
 
-def pitch(direction: tuple[Use, ...], tilt: float, error: float) -> float:
+def pitch(direction: tuple[Use, ...], epsilon: float, tilt: float, error: float) -> float:
     """The grid pitch at which discretisation multiplies delta by about 1 + ``error`` at ``tilt`` (see the module's text)."""
-    step = math.sqrt(12 * error / (tilt * (tilt + 1) * sum(use.count for use in direction)))
+    count = sum(use.count for use in direction)
+    step = math.sqrt(12 * error / (tilt * (tilt + 1) * count))
     kinds = {(use.pair.kind, use.pair.parameter, use.how) for use in direction}
     ((kind, parameter, how),) = kinds if len(kinds) == 1 else (("", 0.0, ""),)
     if kind == "pure" and how == "all":
         return parameter  # both atoms on the grid: exactly the optimal composition of Kairouz, Oh, Viswanath
     if kind == "laplace" and how == "all":
         return parameter / max(10, math.ceil(parameter / step))
-    return min(step, 0.1 * _spread(direction))
+    return min(step, max(0.1 * _spread(direction), epsilon / (1000 * math.sqrt(count))))
 
 
 def delta_of(
@@ -134,7 +137,7 @@ def delta_of(
     reference = min(max(tilt, 0.1 * usual), 4 * usual) if tilt > 0 else usual
     worst, last = 0.0, start or reference
     for direction in parts:
-        value, found = _spent(direction, epsilon, delta, pitch(direction, reference, error), min(start or reference, 4 * usual))
+        value, found = _spent(direction, epsilon, delta, pitch(direction, epsilon, reference, error), min(start or reference, 4 * usual))
         if value >= worst:
             worst, last = value, found
     return worst, last
@@ -145,7 +148,7 @@ def _spent(direction: tuple[Use, ...], epsilon: float, delta: float, step: float
 
     for _ in range(40):
         try:
-            return pld.compose(direction, step, _LOST * delta).delta(epsilon, start)
+            return pld.compose(direction, step, _LOST * delta).delta(epsilon, start, _LOST * delta)
         except MemoryError:  # a coarser grid is as safe, and needs more noise
             step *= 2
     raise CalibrationError("DP308", "no grid of a bearable size holds the losses of this schedule", "raise epsilon or use more noise")
@@ -162,8 +165,8 @@ def _spread(direction: tuple[Use, ...]) -> float:
     return math.sqrt(total / count)
 
 
-def epsilon_spent(tree: Tree, levels: Mapping[str, float], delta: Fraction, neighbours: Neighbours) -> float:
-    """The epsilon that given levels spend at ``delta``, rounded up: the best valid accountant."""
+def epsilon_spent(tree: Tree, levels: Mapping[str, float], delta: Fraction, neighbours: Neighbours, near: float | None = None) -> float:
+    """The epsilon that given levels spend at ``delta``, rounded up: the best valid accountant. ``near``: where the search may begin."""
     from dpspec.privacy.schedule import draws
 
     found = draws(tree)
@@ -175,7 +178,7 @@ def epsilon_spent(tree: Tree, levels: Mapping[str, float], delta: Fraction, neig
         best = min(best, float_up(accounting.pure_sum(tree, found, levels)))
     parts = uses(tree, found, levels, neighbours)
     excess = _excess(lambda x: (parts, math.exp(-x)), float(delta))
-    root = _root(excess, -math.log(best) if best > 0 else 0.0)
+    root = _root(excess, -math.log(near or best or 1.0))
     return best if root is None else min(best, math.exp(-root) * (1 + 1e-12))
 
 
@@ -262,9 +265,8 @@ def search(
     if all(leaf.draw.mechanism.family != "gaussian" for leaf in found.values()):
         pure = accounting.pure_levels(tree, found, epsilon, share)
         gain = sum(float(share[n]) * (_log_epsilon(found[n], pure[n]) - _log_epsilon(found[n], levels[n])) for n in found)
-        if gain > 0:
-            total = accounting.pure_sum(tree, found, pure)
-            return pure, Guarantee("approx", epsilon=float_up(total), delta=float_up(delta)), "pure sum"
+        if gain > -1e-3:  # a tenth of a percent is not worth giving up delta = 0
+            return pure, Guarantee("pure", epsilon=float_up(accounting.pure_sum(tree, found, pure)), delta=0.0), "pure sum"
         kinds = {(leaf.draw.mechanism.family, levels[name], leaf.sampling) for name, leaf in found.items()}
         if accountant == "PLD" and len(kinds) == 1 and next(iter(kinds))[0] == "pure" and next(iter(kinds))[2] is None:
             accountant = "optimal composition"
