@@ -18,7 +18,7 @@ from typing import Any
 from dpspec.compiler.plan import meaning
 from dpspec.executor.design import Design, Point, design
 from dpspec.executor.record import StudyResult, environment, write_json
-from dpspec.executor.trial import Cell, CellResult, compiled
+from dpspec.executor.trial import Cell, CellResult, compiled, forget_real
 from dpspec.executor.workers import Execute, alone, dask_tasks, processes
 from dpspec.lang.source import Parsed
 
@@ -75,6 +75,7 @@ def study(
         trials = MOST_TRIALS
     d = design(parsed, trials=trials, seed=seed, vary=words, compare=compare, quick=quick)
     drafts = [compiled(p) for p in d.points]  # every point must have a plan before anything runs
+    forget_real()
     data = _data_digest(parsed, memory)
     points = [_cells(d, point, data) for point in d.points]
     folder = None if out is None else Path(out) / "cells"
@@ -106,7 +107,7 @@ def _engine(engine: str, workers: int | None, cells: int, memory: Any) -> Abstra
     count = min(workers or os.cpu_count() or 1, cells)
     if engine == "dask":
         return dask_tasks(memory)
-    return alone(memory) if count <= 1 or memory is not None else processes(count)
+    return alone(memory) if count <= 1 or memory is not None else processes(count, at_once=workers is not None)
 
 
 def _cells(d: Design, point: Point, data: str) -> list[Named]:

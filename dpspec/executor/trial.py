@@ -182,6 +182,11 @@ class Real:
 _REAL: dict[Any, Real] = {}
 
 
+def forget_real() -> None:
+    """Files may have changed since the last study."""
+    _REAL.clear()
+
+
 def _real(draft: Draft, memory: Any) -> Real:
     from dpspec.data.enforce import enforce
     from dpspec.data.sources import load

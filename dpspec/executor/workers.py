@@ -40,8 +40,8 @@ def alone(memory: Any = None) -> Iterator[Execute]:
 
 
 @contextmanager
-def processes(count: int) -> Iterator[Execute]:
-    """This process and ``count - 1`` others. The others are started when the first cells have shown that it pays.
+def processes(count: int, *, at_once: bool = False) -> Iterator[Execute]:
+    """This process and ``count - 1`` others. The others are started ``at_once``, or when the first cells have shown that it pays.
 
     On the way out (Ctrl-C included) the others are ended; cells that they had not finished are lost, finished ones were yielded.
     A process that dies (killed, out of memory, or a script without ``if __name__ == "__main__"``) leaves its cells to this one.
@@ -59,7 +59,8 @@ def processes(count: int) -> Iterator[Execute]:
         running: dict[Future[CellResult], int] = {}
         broken = False
         while waiting or running:
-            if pool is None and not broken and finished and spent / finished * len(waiting) > WORTH_A_PROCESS:
+            pays = at_once or (finished > 0 and spent / finished * len(waiting) > WORTH_A_PROCESS)
+            if pool is None and pays and not broken and len(waiting) > 1:
                 pool = _start(count - 1)
             while pool is not None and len(waiting) > 1 and len(running) < AHEAD * (count - 1):
                 i = waiting.popleft()
@@ -97,7 +98,7 @@ def _start(count: int) -> Any:
     from concurrent.futures import ProcessPoolExecutor
 
     context = multiprocessing.get_context("spawn")
-    with _small_environment():
+    with _small_environment(), _deaf_to_ctrl_c():
         pool = ProcessPoolExecutor(count, mp_context=context, initializer=_begin)
         for _ in range(count):  # the processes start with the first tasks; let them inherit the environment of this moment
             pool.submit(_nothing)
@@ -124,8 +125,22 @@ def _small_environment() -> Iterator[None]:
                 os.environ[name] = value
 
 
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Processes inherit it, so that Ctrl-C, which a terminal sends to all of them, is the parent's alone to handle."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    old = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, old)
+
+
 def _begin() -> None:
-    """In a new process. Ctrl-C is the parent's to handle; when the parent is gone, even by kill -9, so is this process."""
+    """In a new process. Ctrl-C is the parent's to handle (also where the thread that starts us could not say so); when the parent is
+    gone, even by kill -9, so is this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     from threadpoolctl import threadpool_limits
