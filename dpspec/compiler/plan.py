@@ -193,6 +193,7 @@ def noise_json(r: ReleaseDraft) -> list[dict[str, Any]]:
                 "scale": float(draw.mechanism.scale(level)),
                 "level": float(level),
                 "count": leaf.total,
+                "per_record": leaf.count,
                 "size": draw.mechanism.size,
                 "sampling": sampling,
                 "per": draw.per,

@@ -146,6 +146,10 @@ class Release:
             "size": mechanism.size,
             "count": entry.done,
             "planned": entry.leaf.total,
+            "per_record": entry.leaf.count,
+            "sampling": None
+            if entry.leaf.sampling is None
+            else {"method": entry.leaf.sampling.method, "rate": entry.leaf.sampling.rate},
             "users": entry.users if entry.leaf.draw.per == "user" else None,
         }
 
@@ -318,6 +322,21 @@ class Release:
                 "DP325", f"draws {', '.join(names)}: {problem}", "hand over blocks (x, y) of one row a user, as the channels are planned"
             ) from problem
         return tuple(self.__done(name, entry, value, users) for name, (entry, _), value in zip(names, found, out, strict=True))
+
+    def reports(self, name: str, values: Any) -> Array:
+        """What the users of one draw send, one report a row: for servers that read single reports beside public features.
+
+        ``values``: as for :meth:`mean`. Every record goes through its client in both modes, as the server sees each report.
+        """
+        entry, channel = self.__channel(name)
+        try:
+            users = len(values[0]) if isinstance(values, tuple) else len(values)
+            if users == 0:
+                raise ValueError("no user answers")
+            out = np.asarray(channel.encode(values, entry.level, self.__noise))
+        except Exception as problem:
+            raise self.__fail("DP325", f"draw {name!r}: {problem}", "hand over one row a user, as the channel is planned") from problem
+        return self.__done(name, entry, out, users)  # type: ignore[no-any-return]
 
     def __reports(self, channel: Channel, values: Any, users: int, level: float) -> Array:
         """The aggregate of one set of users: its law in a study, report by report otherwise."""
