@@ -1,0 +1,97 @@
+"""A meter that answers without looking: the noise is real, and every value handed to it is replaced by zeros.
+
+Two runs with one seed then get the same answers whatever the records are, so everything that an algorithm does between its draws must be
+the same too: an output that differs was computed from records outside the meter. The values that were handed over are kept, so
+that the sensitivity can be measured along one transcript: that is the adaptive-composition argument, executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dpspec.privacy.meter import Release
+
+
+@dataclass
+class Blind:
+    """Wraps a study-mode :class:`Release`. ``seen``: (draw, what it was given) in the order of the calls."""
+
+    meter: Release
+    seen: list[tuple[str, Any]] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.meter, name)  # level, scale, remaining, public, mode, batch
+
+    def _central(self, method: str, name: str, value: Any, **options: Any) -> Any:
+        self.seen.append((name, np.array(value, dtype=float)))
+        return getattr(self.meter, method)(name, np.zeros_like(np.asarray(value, dtype=float)), **options)
+
+    def gaussian(self, name: str, value: Any, *, sensitivity: float) -> Any:
+        return self._central("gaussian", name, value, sensitivity=sensitivity)
+
+    def laplace(self, name: str, value: Any, *, sensitivity: float) -> Any:
+        return self._central("laplace", name, value, sensitivity=sensitivity)
+
+    def exponential(self, name: str, scores: Any, *, sensitivity: float) -> Any:
+        return self._central("exponential", name, scores, sensitivity=sensitivity)
+
+    def noisy_max(self, name: str, scores: Any, *, sensitivity: float) -> Any:
+        return self._central("noisy_max", name, scores, sensitivity=sensitivity)
+
+    def permute_and_flip(self, name: str, scores: Any, *, sensitivity: float) -> Any:
+        return self._central("permute_and_flip", name, scores, sensitivity=sensitivity)
+
+    def peel(self, name: str, value: Any, *, sensitivity: float, kept: int | None = None) -> Any:
+        return self._central("peel", name, value, sensitivity=sensitivity, kept=kept)
+
+    def norm_laplace(self, name: str, value: Any, *, sensitivity: float) -> Any:
+        return self._central("norm_laplace", name, value, sensitivity=sensitivity)
+
+    def wishart(self, name: str, value: Any, *, sensitivity: float) -> Any:
+        return self._central("wishart", name, value, sensitivity=sensitivity)
+
+    def smooth(self, name: str, value: float, *, bound: float, smoothing: float) -> Any:
+        self.seen.append((name, None))
+        return self.meter.smooth(name, 0.0, bound=1.0, smoothing=smoothing)
+
+    def objective(self, name: str, solve: Any, *, sensitivity: float) -> Any:
+        self.seen.append((name, None))
+        return self.meter.objective(name, lambda linear, extra: linear, sensitivity=sensitivity)
+
+    def mean(self, name: str, values: Any) -> Any:
+        self.seen.append((name, [values]))
+        return self.meter.mean(name, _zeros(values))
+
+    def reports(self, name: str, values: Any) -> Any:
+        self.seen.append((name, [values]))
+        return self.meter.reports(name, _zeros(values))
+
+    def mean_blocks(self, name: str, blocks: Iterable[Any]) -> Any:
+        held = list(blocks)
+        self.seen.append((name, held))
+        return self.meter.mean_blocks(name, [_zeros(b) for b in held])
+
+    def mean_blocks_many(self, names: Any, blocks: Iterable[Any]) -> Any:
+        held = list(blocks)
+        self.seen += [(name, held) for name in names]
+        return self.meter.mean_blocks_many(names, [_zeros(b) for b in held])
+
+
+def _zeros(block: Any) -> Any:
+    if isinstance(block, tuple):
+        return tuple(np.zeros(np.shape(part)) for part in block)
+    return np.zeros(np.shape(block))
+
+
+def rows(held: Any) -> np.ndarray:
+    """What the users of one local draw held: one row a user."""
+    parts = []
+    for block in held:
+        arrays = block if isinstance(block, tuple) else (block,)
+        dense = [np.asarray(a.toarray() if hasattr(a, "toarray") else a, dtype=float) for a in arrays]
+        parts.append(np.column_stack([a.reshape(len(a), -1) for a in dense]))
+    return np.vstack(parts)

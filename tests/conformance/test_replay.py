@@ -1,0 +1,126 @@
+"""Every registered algorithm, run against a meter that answers without looking at the records. No algorithm is named here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpspec.algorithms.card import Card
+from dpspec.algorithms.estimate import Estimate
+from dpspec.data.enforce import enforce
+from dpspec.data.records import Records
+from dpspec.executor.bind import bound_problem, values
+from dpspec.lang.source import Parsed
+from dpspec.privacy.meter import Release
+from dpspec.privacy.noise import PublicRandomness, StudyNoise
+from dpspec.privacy.schedule import draws
+from tests.conformance.cases import ALGORITHMS, IDS, Case, case, labels
+from tests.conformance.replay import Blind, rows
+from tests.conformance.test_conformance import small
+
+each = pytest.mark.parametrize("module", ALGORITHMS, ids=IDS)
+RELATIONS = ("replace-one", "zero-out", "add-remove")
+
+
+def with_neighbours(parsed: Parsed, relation: str) -> Parsed:
+    data = parsed.analysis.data.model_copy(update={"neighbours": relation})
+    return replace(parsed, analysis=parsed.analysis.model_copy(update={"data": data}))
+
+
+def blind_run(c: Case, records: Records, module: Any = None) -> tuple[Estimate, Blind]:
+    r = c.release
+    enforced, _ = enforce(records, c.draft.analysis.data, values(c.draft))
+    blind = Blind(Release(r.calibrated, StudyNoise(5), mode="study", public=PublicRandomness(0), per_user=True))
+    estimate = (module or r.module).run(enforced, bound_problem(c.draft, r), r.tunables, blind)
+    blind.meter.close()
+    return estimate, blind
+
+
+def records_of(c: Case, seed: int, size: float) -> Records:
+    """Random records of a typical size, some of them zero, some far outside every domain."""
+    rng = np.random.default_rng(seed)
+    n, d = int(c.draft.facts["n"]), int(c.draft.facts["d"])
+    visible = np.random.default_rng(9) if labels_only(c) else rng  # then x is not protected, and stays as it is
+    x = visible.normal(size=(n, d)) * (1.0 if labels_only(c) else size)
+    x[visible.random(n) < 0.2] = 0.0
+    y = rng.choice(labels(c), size=n)
+    public = np.random.default_rng(0).normal(size=(200, d)) if c.draft.analysis.privacy.public is not None else None
+    return Records(x, y, public)
+
+
+def labels_only(c: Case) -> bool:
+    return "labels-only" in c.release.problem.modifiers
+
+
+def flat(estimate: Estimate) -> dict[str, np.ndarray]:
+    return {"theta": np.asarray(estimate.theta), **{k: np.asarray(v) for k, v in estimate.extras.items()}}
+
+
+def same(one: Estimate, other: Estimate) -> bool:
+    a, b = flat(one), flat(other)
+    return a.keys() == b.keys() and all(np.array_equal(a[k], b[k]) for k in a)
+
+
+@each
+def test_the_output_is_a_function_of_the_draws_alone(module: ModuleType) -> None:
+    """Same answers, other records: the same output to the last bit, extras included."""
+    c = case(small(module))
+    outputs = [blind_run(c, records_of(c, seed, size))[0] for seed, size in ((1, 1.0), (2, 1e-3), (3, 1e6))]
+    assert same(outputs[0], outputs[1])
+    assert same(outputs[0], outputs[2])
+
+
+@each
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_neighbours_move_each_draw_by_its_sensitivity_and_no_more_draws_than_planned(module: ModuleType, relation: str) -> None:
+    """Along one transcript of answers, one changed record changes at most ``count`` values of a draw, each by at most its sensitivity."""
+    if relation != "replace-one" and "central" not in module.CARD.models:
+        pytest.skip("a local model protects each record against every other value")
+    c = case(with_neighbours(small(module), relation))
+    planned = draws(c.release.tree)
+    for seed in range(8):
+        one = records_of(c, seed, (1e-2, 0.3, 1.0, 1e4)[seed % 4])
+        other = neighbour(c, one, relation, seed)
+        before, after = (blind_run(c, r)[1].seen for r in (one, other))
+        assert [name for name, _ in before] == [name for name, _ in after]
+        moved = dict.fromkeys(planned, 0)
+        for (name, u), (_, v) in zip(before, after, strict=True):
+            if u is None:
+                continue
+            leaf = next(planned[k] for k in (name, f"{name}/select", f"{name}/value") if k in planned)
+            if leaf.draw.per == "user":
+                moved[name] += int((rows(u) != rows(v)).any(axis=1).sum())
+                continue
+            distance = _norm(u - v, leaf.draw.mechanism.norm)
+            assert distance <= leaf.draw.mechanism.sensitivity * (1 + 1e-9) + 1e-12, (name, relation)
+            if name in moved:
+                moved[name] += int(distance > 0)
+        assert all(moved[name] <= leaf.count for name, leaf in planned.items()), moved
+
+
+def neighbour(c: Case, records: Records, relation: str, seed: int) -> Records:
+    rng = np.random.default_rng(100 + seed)
+    i = int(rng.integers(records.n))
+    if relation == "add-remove":
+        return records_without(records, i)
+    x, y = np.array(records.x), np.array(records.y)
+    if not labels_only(c):
+        x[i] = 0.0 if relation == "zero-out" else -np.sign(x[i] + 1e-300) * 1e3
+    if relation == "replace-one":
+        low, high = labels(c)
+        y[i] = low if y[i] == high else high
+    return Records(x, y, records.public_x)
+
+
+def records_without(records: Records, i: int) -> Records:
+    return Records(np.delete(records.x, i, axis=0), np.delete(records.y, i), records.public_x)
+
+
+def _norm(v: np.ndarray, norm: str) -> float:
+    if norm == "l2":
+        return float(np.linalg.norm(v))
+    return float(np.abs(v).sum()) if norm == "l1" else float(np.abs(v).max(initial=0.0))
