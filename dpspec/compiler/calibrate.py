@@ -12,6 +12,7 @@ from typing import Any
 from dpspec.compiler.draft import Draft, ReleaseDraft
 from dpspec.privacy.schedule import Disjoint, Draw, Repeat, Sampled, Sequence, Tree
 from dpspec.spec.expr import evaluate
+from dpspec.spec.model import Neighbours
 
 
 def calibrate(draft: Draft) -> Draft:
@@ -24,15 +25,15 @@ def calibrate(draft: Draft) -> Draft:
         return draft
     try:
         if all(r.release.part is not None for r in ready):
-            solved = [solve(tree, draft.budget) for tree in trees]
+            solved = [solve(tree, draft.budget, neighbours=relation(draft)) for tree in trees]
             for r, c in zip(ready, solved, strict=True):
                 draft = _take(draft, r, c)
             return replace(draft, calibrated=max(solved, key=lambda c: _strength(c.guarantee)))
         if len(ready) == 1:
-            whole = solve(trees[0], draft.budget)
+            whole = solve(trees[0], draft.budget, neighbours=relation(draft))
             return replace(_take(draft, ready[0], whole), calibrated=whole)
         parts = tuple(qualify(tree, r.release.name, _share(draft, r)) for r, tree in zip(ready, trees, strict=True))
-        whole = solve(Sequence(parts), draft.budget)
+        whole = solve(Sequence(parts), draft.budget, neighbours=relation(draft))
     except CalibrationError as error:
         return draft.report(error.code, str(error), path=("privacy",), help=error.help)
     for r in ready:
@@ -41,6 +42,12 @@ def calibrate(draft: Draft) -> Draft:
         levels = {name.removeprefix(prefix): level for name, level in whole.levels.items() if name.startswith(prefix)}
         draft = _take(draft, r, replace(whole, tree=r.tree, levels=levels))
     return replace(draft, calibrated=whole)
+
+
+def relation(draft: Draft) -> Neighbours:
+    """The relation of the calibration: the spec's own in the central model. In a local model each user's data set is one record, and
+    the relation is always its replacement."""
+    return draft.analysis.data.neighbours if draft.analysis.privacy.model == "central" else "replace-one"
 
 
 def qualify(tree: Tree, prefix: str, share: float) -> Tree:
@@ -65,7 +72,18 @@ def _take(draft: Draft, release: ReleaseDraft, calibrated: Any) -> Draft:
     if hasattr(current.module, "published"):
         got = current.module.published(current.problem, current.tunables, draft.budget)
         published = () if got is None else tuple(got) if isinstance(got, (list, tuple)) else (got,)
-    return draft.with_release(replace(current, calibrated=calibrated, published=published))
+    draft = draft.with_release(replace(current, calibrated=calibrated, published=published))
+    stated = draft.facts.get("epsilon")
+    for p in published:
+        if stated is not None and p.epsilon > float(stated) * (1 + 1e-9):
+            draft = draft.report(
+                "DP309",
+                f"release {current.release.name!r}: the noise that {p.source} prints would spend epsilon {p.epsilon:.4g}",
+                path=current.path,
+                help="nothing to do: the plan uses the calibrated noise",
+                severity="info",
+            )
+    return draft
 
 
 def _strength(guarantee: Any) -> float:

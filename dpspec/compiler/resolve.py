@@ -8,6 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpspec.compiler.draft import Draft, Number, Path, ReleaseDraft
+from dpspec.spec.diagnostics import SpecError
 from dpspec.spec.expr import Expr, NotANumber, Unbound, evaluate
 from dpspec.spec.model import Ball, Box, Domain, Finite, Set, Simplex
 
@@ -21,6 +22,15 @@ FACTS_OF_ASSUMPTIONS: Mapping[str, tuple[str, ...]] = {
     "moment": ("moment_order", "moment_bound"),
     "pl": ("pl",),
 }
+
+
+#: Facts that the compiler derives from enforced domains, constraint sets and certificates. Sensitivities rest on them, so a constant of
+#: the spec may not stand in for one that nothing enforces or proves.
+DERIVED = frozenset({"x_l1", "x_l2", "x_linf", "y_abs", "w_l1", "w_l2", "w_linf", "w_radius", "L", "B", "strongly_convex", "l1_weight"})
+
+
+#: Above it a plan warns (DP304).
+LARGE_EPSILON = 5
 
 
 def resolve(draft: Draft) -> Draft:
@@ -39,6 +49,14 @@ def resolve(draft: Draft) -> Draft:
             continue
         facts[name] = Fraction(int(value))
     for name, e in a.data.constants:
+        if name in DERIVED:
+            draft = draft.report(
+                "DP107",
+                f"{name} is what the compiler derives from an enforced domain, a set or a proof; a constant cannot take its place",
+                path=("data", "constants", name),
+                help="give the constant another name",
+            )
+            continue
         draft, value = number(draft, e, facts, ("data", "constants", name), what=name)
         if value is not None:
             facts[name] = value
@@ -58,7 +76,9 @@ def resolve(draft: Draft) -> Draft:
             facts["m"] = value
 
     draft, budget = _budget(draft, facts)
+    draft = _relation(draft)
     draft = _domains(draft, facts)
+    draft = _rules(draft, facts)
     draft = _declared(draft, facts)
     releases = tuple(ReleaseDraft(release=r, index=i) for i, r in enumerate(a.releases))
     draft = _parts(draft, facts)
@@ -108,15 +128,62 @@ def _budget(draft: Draft, facts: dict[str, Number]) -> tuple[Draft, object]:
     facts.update(values)
     if "delta" in values and "n" in facts and p.model == "central" and values["delta"] * facts["n"] > 1:
         draft = draft.report(
-            "DP305",
+            "DP303",
             f"delta = {float(values['delta']):.3g} is above 1/n = {1 / float(facts['n']):.3g}: a random record may be published whole",
             path=("privacy", "delta"),
             help="delta well below 1/n, for example 1/n^1.1",
             severity="warning",
         )
+    if values.get("epsilon", 0) > LARGE_EPSILON:
+        draft = draft.report(
+            "DP304",
+            f"epsilon = {float(values['epsilon']):g}: the worst case that this permits is close to no protection",
+            path=("privacy", "epsilon"),
+            help="decide by the attacker's detection rate that `dpspec plan` prints",
+            severity="warning" if p.model == "central" else "info",
+        )
     if not ({"epsilon", "rho", "mu"} & values.keys()):
         return draft, None
     return draft, Budget(**values)
+
+
+def _relation(draft: Draft) -> Draft:
+    """Which neighbours go with the privacy model and with parts."""
+    a = draft.analysis
+    if a.data.neighbours != "add-remove":
+        return draft
+    if a.privacy.model != "central":
+        return draft.report(
+            "DP306",
+            f"under {a.privacy.model} every user sends a report, so who takes part is seen; what a report hides is the record: replace-one",
+            path=("data", "neighbours"),
+            help="neighbours replace-one (or zero-out)",
+        )
+    for i, release in enumerate(a.releases):
+        if release.part is not None:
+            return draft.report(
+                "DP306",
+                "parts are consecutive rows: without one record every later row moves up, so one record changes several parts",
+                path=("releases", i, "part"),
+                help="neighbours replace-one or zero-out, or share the budget instead (share 1/2)",
+            )
+    return draft
+
+
+def _rules(draft: Draft, facts: Mapping[str, Number]) -> Draft:
+    """Whether the executor can do what each `by` says (DP520, DP521); otherwise a plan would only fail when it runs."""
+    if draft.failed or "d" not in facts or not any(domain.by is not None for domain in draft.analysis.data.domains):
+        return draft
+    from dpspec.data.enforce import rules_of
+
+    for variable, width in (("x", int(facts["d"])), ("y", 1)):
+        try:
+            rules_of(draft.analysis.data, variable, width, facts)
+        except SpecError as error:
+            where = next((i for i, domain in enumerate(draft.analysis.data.domains) if domain.variable == variable), 0)
+            for found in error.diagnostics:
+                draft = draft.report(found.code, found.message, path=("data", "domains", where), help=found.help)
+    return draft
 
 
 def _domains(draft: Draft, facts: dict[str, Number]) -> Draft:
@@ -130,7 +197,8 @@ def _domains(draft: Draft, facts: dict[str, Number]) -> Draft:
             if tau is not None:
                 bounds = {**bounds, "linf": min(bounds.get("linf", math.inf), tau)}
                 if "d" in facts:
-                    bounds["l2"] = min(bounds.get("l2", math.inf), math.sqrt(float(facts["d"])) * float(tau))
+                    bounds["l2"] = min(bounds.get("l2", math.inf), _up(math.sqrt(float(facts["d"])) * float(tau)))
+                    bounds["l1"] = min(bounds.get("l1", math.inf), _up(float(facts["d"]) * float(tau)))
         if not bounds:
             continue
         if domain.variable == "y":
@@ -183,13 +251,18 @@ def set_bounds(draft: Draft, s: Set, facts: Mapping[str, Number], path: Path) ->
                 draft, v = number(draft, e, facts, path, what="a value of the set")
                 if v is not None:
                     largest = max(largest, v if v >= 0 else -v, key=float)
-            return draft, {"linf": largest}
+            bounds = {"linf": largest}
+            if d is not None:
+                bounds["l2"] = _up(float(largest) * math.sqrt(d))
+                bounds["l1"] = _up(float(largest) * d)
+            return draft, bounds
         case _:
             return draft, {}
 
 
 def _up(value: float) -> float:
-    return math.nextafter(value, math.inf)
+    """Above a product of two roundings: each is off by at most half a step."""
+    return math.nextafter(math.nextafter(value, math.inf), math.inf)
 
 
 def _declared(draft: Draft, facts: dict[str, Number]) -> Draft:
@@ -235,6 +308,13 @@ def _parts(draft: Draft, facts: Mapping[str, Number]) -> Draft:
                 continue
             if what == "part":
                 total = total + value
+                if "n" in facts and part_rows(replace(draft, facts=facts), i)[1] <= part_rows(replace(draft, facts=facts), i)[0]:
+                    draft = draft.report(
+                        "DP414",
+                        f"the part of release {r.name!r} holds no record",
+                        path=("releases", i, "part"),
+                        help="a larger part, or more records",
+                    )
     if total > 1:
         draft = draft.report(
             "DP414",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpspec.algorithms.card import Card, Need, Problem, Tunables
+from dpspec.compiler.calibrate import relation
 from dpspec.compiler.certify import LOSS_CLAIMS, enforced
 from dpspec.compiler.draft import AssumptionStatus, Candidate, Draft, Path, ReleaseDraft, Setting
 from dpspec.compiler.resolve import domain_of
@@ -148,6 +149,10 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
         return refuse(
             "the loss has a term without x and y that is neither c*|w|^2 nor c*|w|_1", code="DP407", help="write ridge or l1 terms"
         )
+    if "online" in problem.modifiers and not getattr(module, "ONLINE", False):
+        return refuse(
+            "it reads all records before it releases anything; `online` asks for releases as records arrive", help="leave `online` out"
+        )
     if draft.budget.kind not in card.guarantees:
         gives = " or ".join(BUDGETS[g] for g in card.guarantees)
         return refuse(f"it gives {gives}; the budget is {BUDGETS[draft.budget.kind]}", code="DP301", help=_other_budget(card))
@@ -163,7 +168,7 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
         return refuse(reason, code="DP407")
     tree = module.schedule(problem, tunables)
     try:
-        calibrated = calibrate(tree, draft.budget)
+        calibrated = calibrate(tree, draft.budget, neighbours=relation(draft))
     except CalibrationError as error:
         return refuse(str(error), code=error.code, help=error.help)
     predicted = module.predicted(problem, tunables, calibrated) if hasattr(module, "predicted") else None
