@@ -36,6 +36,7 @@ class CheckedGuarantee:
     mu: float | None
     neighbours: str
     unit: str
+    protects: str  # records, or what the model's modifiers leave of them: labels, attributes
     accountant: str
     checked_by: str
     checked_epsilon: float | None
@@ -50,6 +51,7 @@ class CheckedGuarantee:
             "mu": self.mu,
             "neighbours": self.neighbours,
             "unit": self.unit,
+            "protects": self.protects,
             "accountant": self.accountant,
             "checked_by": self.checked_by,
             "checked_epsilon": self.checked_epsilon,
@@ -235,6 +237,7 @@ def _guarantee(draft: Draft, check: bool) -> CheckedGuarantee:
         mu=finite(g.mu),
         neighbours=a.data.neighbours,
         unit=a.data.unit,
+        protects="labels" if a.privacy.labels_only else "attributes" if a.privacy.attribute else "records",
         accountant=draft.calibrated.accountant,
         checked_by=checked_by,
         checked_epsilon=checked_epsilon,

@@ -16,7 +16,7 @@ from dpspec.compiler.certify import LOSS_CLAIMS, enforced
 from dpspec.compiler.draft import AssumptionStatus, Candidate, Draft, Path, ReleaseDraft, Setting
 from dpspec.compiler.resolve import domain_of
 from dpspec.compiler.tunables import Refusal, resolve_tunables
-from dpspec.privacy.schedule import Tree
+from dpspec.privacy.schedule import Disjoint, Draw, Sequence, Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +167,12 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
     if reason is not None:
         return refuse(reason, code="DP407")
     tree = module.schedule(problem, tunables)
+    if relation(draft) == "add-remove" and has_disjoint(tree):
+        return refuse(
+            "its batches are consecutive rows: without one record every later row moves up, so one record changes several batches",
+            code="DP306",
+            help="neighbours replace-one or zero-out",
+        )
     try:
         calibrated = calibrate(tree, draft.budget, neighbours=relation(draft))
     except CalibrationError as error:
@@ -174,6 +180,18 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
     predicted = module.predicted(problem, tunables, calibrated) if hasattr(module, "predicted") else None
     eligible = Candidate(card.id, True, (), None if predicted is None else float(predicted))
     return Choice(eligible, module, tunables, settings, tree, statuses)
+
+
+def has_disjoint(tree: Tree) -> bool:
+    match tree:
+        case Draw():
+            return False
+        case Sequence(parts=parts):
+            return any(has_disjoint(part) for part in parts)
+        case Disjoint():
+            return tree.count > 1 or has_disjoint(tree.body)
+        case _:
+            return has_disjoint(tree.body)
 
 
 def assumption_statuses(draft: Draft, release: ReleaseDraft, card: Card) -> tuple[tuple[AssumptionStatus, ...], AssumptionStatus | None]:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpspec.algorithms.card import Card
 from dpspec.algorithms.estimate import Estimate
+from dpspec.compiler.passes import compile_draft
 from dpspec.data.enforce import enforce
 from dpspec.data.records import Records
 from dpspec.executor.bind import bound_problem, values
@@ -80,7 +80,12 @@ def test_neighbours_move_each_draw_by_its_sensitivity_and_no_more_draws_than_pla
     """Along one transcript of answers, one changed record changes at most ``count`` values of a draw, each by at most its sensitivity."""
     if relation != "replace-one" and "central" not in module.CARD.models:
         pytest.skip("a local model protects each record against every other value")
-    c = case(with_neighbours(small(module), relation))
+    parsed = with_neighbours(small(module), relation)
+    refused = {d.code for d in compile_draft(parsed).diagnostics if d.severity == "error"} & {"DP306", "DP407"}
+    if refused:  # an algorithm may refuse a relation, as those with batches of rows do under add-remove
+        assert relation != "replace-one"
+        return
+    c = case(parsed)
     planned = draws(c.release.tree)
     for seed in range(8):
         one = records_of(c, seed, (1e-2, 0.3, 1.0, 1e4)[seed % 4])
