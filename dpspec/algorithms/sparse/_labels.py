@@ -22,14 +22,18 @@ from dpspec.privacy.schedule import Draw, Tree
 
 EVIDENCE: Final = "tests/algorithms/sparse/test_label_private.py::"
 NOISE: Final = ("gaussian", "laplace")
-NEED_Y: Final = Need("y", "privacy", "the response lies within y_clip of the public centre", enforced_by="each client clips its own response")
+NEED_Y: Final = Need(
+    "y", "privacy", "the response lies within y_clip of the public centre", enforced_by="each client clips its own response"
+)
 NEED_X: Final = Need("public features", "utility", "x is public: the server knows every x_i (the guarantee is about y alone)")
 Y_CLIP: Final = (
     "min(y_abs, w_radius*x_linf*sqrt(k) + noise_bound) else y_abs else x_linf*sqrt(k) + noise_bound"
     " else sigma_y*sqrt(2*log(n)) else sigma*sqrt(2*log(n))"
 )
 CLIP: Final = Tunable(
-    Y_CLIP, "declared range of y: sqrt(k) + C of the thesis' model (x in the cube, |theta| <= 1), or the largest of n responses", minimum=1e-12
+    Y_CLIP,
+    "declared range of y: sqrt(k) + C of the thesis' model (x in the cube, |theta| <= 1), or the largest of n responses",
+    minimum=1e-12,
 )
 
 FAULTS: Final = (

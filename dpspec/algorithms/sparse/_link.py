@@ -30,7 +30,9 @@ FAULTS: Final = (
         "tests/algorithms/sparse/test_nonlinear.py::test_the_rip_condition_that_leaves_room_for_a_step",
         "utility",
     ),
-    Fault("000 equation (5.81): the loss has no factor 1/2", "the step interval belongs to the gradient without the factor 2", "proof", "text"),
+    Fault(
+        "000 equation (5.81): the loss has no factor 1/2", "the step interval belongs to the gradient without the factor 2", "proof", "text"
+    ),
 )
 
 

@@ -41,9 +41,13 @@ CARD = Card(
     tunables={
         "y_clip": labels.CLIP,
         "ball": Tunable("w_radius else 1", "000: |theta| <= 1", minimum=1e-12),
-        "kept": Tunable("min(d, 2*k)", "000 Theorem 5.3.6 needs 8 k; its experiments keep k, and less noise is kept with less", integer=True, minimum=1),
+        "kept": Tunable(
+            "min(d, 2*k)", "000 Theorem 5.3.6 needs 8 k; its experiments keep k, and less noise is kept with less", integer=True, minimum=1
+        ),
         "T": Tunable("max(5, ceil(log(n)))", "000 Theorem 5.3.6: O(log n)", integer=True, minimum=1),
-        "eta": Tunable("2/(eig_min + eig_max) else 1", "000: within [5/(7(1 - D)), 9/(7(1 + D))]; the best step of the declared spectrum", minimum=0.0),
+        "eta": Tunable(
+            "2/(eig_min + eig_max) else 1", "000: within [5/(7(1 - D)), 9/(7(1 + D))]; the best step of the declared spectrum", minimum=0.0
+        ),
     },
     bounds=(
         Bound(
@@ -98,7 +102,12 @@ CARD = Card(
             "re-derivation",
             "utility",
         ),
-        Fault("000: the pure version follows from a generic conversion", "not spelled out; Laplace noise 2*y_clip/epsilon does it", "remark", "text"),
+        Fault(
+            "000: the pure version follows from a generic conversion",
+            "not spelled out; Laplace noise 2*y_clip/epsilon does it",
+            "remark",
+            "text",
+        ),
     ),
     cost={"gradients": "n*T", "rounds": "1", "bits_per_user": "64", "memory_bytes": "8*(n + 2*d)"},
     spec="specs/sparse/label-ldp-iht.dps",

@@ -4,9 +4,9 @@
     2. theta = argmin 1/(2 n) sum (report_i - <x_i, theta>)^2 + weight |theta|_1.
 
 Source: 000, section 5.3.4, remark after Theorem 5.3.6 (cited, not proved). Its weight O(sqrt(log d/(n epsilon^2))) lacks y_clip and
-log(1/delta): the weight here is threshold*sd*x_scale*sqrt(2 log(2 d)/n), sd the standard deviation of a report around its mean (planned noise
-and declared noise of the responses), x_scale the root mean square of the features' columns. The minimiser is found by accelerated proximal steps with the largest
-eigenvalue of the public second moments (power iteration); nothing is read but reports and public features.
+log(1/delta): the weight here is threshold*sd*x_scale*sqrt(2 log(2 d)/n), sd the standard deviation of a report around its mean (planned
+noise and declared noise of the responses), x_scale the root mean square of the features. The minimiser is found by accelerated
+proximal steps at the largest eigenvalue of the public second moments (power iteration); only reports and public features are read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ CARD = Card(
     tunables={
         "y_clip": labels.CLIP,
         "threshold": Tunable("1", "multiple of the noise quantile (constant open in 000)", minimum=0.0),
-        "noise_sd": Tunable("noise_bound else sigma_y else sigma else 0", "declared noise of the responses, added to the planned one", minimum=0.0),
+        "noise_sd": Tunable(
+            "noise_bound else sigma_y else sigma else 0", "declared noise of the responses, added to the planned one", minimum=0.0
+        ),
         "T": Tunable("200", "most proximal steps; stops at a relative change of 1e-6", integer=True, minimum=1),
     },
     bounds=(

@@ -61,7 +61,9 @@ CARD = Card(
             minimum=1e-12,
         ),
         "tau_res": Tunable(
-            "2*slope_max*sqrt(2*log(n))", "ours, for clip = residual: the largest of n sub-Gaussian residuals at |theta_t - theta| <= 2", minimum=1e-12
+            "2*slope_max*sqrt(2*log(n))",
+            "ours, for clip = residual: the largest of n sub-Gaussian residuals at |theta_t - theta| <= 2",
+            minimum=1e-12,
         ),
         "kept": Tunable("min(d, 2*k)", "000 Theorem 5.3.9 needs 8 k; the radius and the noise grow with it", integer=True, minimum=1),
         "eta": links.ETA,
@@ -110,7 +112,12 @@ CARD = Card(
             _EVIDENCE + "test_any_gradient_stays_private",
             "privacy",
         ),
-        Fault("000: |f(1) - y| = O(C)", "f(0) is free: the responses are clipped around f(0)", _EVIDENCE + "test_responses_are_clipped_around_f_0", "utility"),
+        Fault(
+            "000: |f(1) - y| = O(C)",
+            "f(0) is free: the responses are clipped around f(0)",
+            _EVIDENCE + "test_responses_are_clipped_around_f_0",
+            "utility",
+        ),
     ),
     cost={"gradients": "n", "rounds": "T", "bits_per_user": "64*d", "memory_bytes": "8*8192*d"},
     spec="specs/sparse/ldp-iht-nonlinear.dps",
