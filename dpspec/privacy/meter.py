@@ -147,9 +147,7 @@ class Release:
             "count": entry.done,
             "planned": entry.leaf.total,
             "per_record": entry.leaf.count,
-            "sampling": None
-            if entry.leaf.sampling is None
-            else {"method": entry.leaf.sampling.method, "rate": entry.leaf.sampling.rate},
+            "sampling": None if entry.leaf.sampling is None else {"method": entry.leaf.sampling.method, "rate": entry.leaf.sampling.rate},
             "users": entry.users if entry.leaf.draw.per == "user" else None,
         }
 
@@ -416,6 +414,7 @@ class Release:
         if entry.leaf.draw.per != "run" or not isinstance(mechanism, Central) or mechanism.method != method:
             raise self.__fail("DP320", f"draw {name!r} is planned as {mechanism.kind} drawn per {entry.leaf.draw.per}, not by {method}", "")
         planned = getattr(mechanism, "smoothing", mechanism.sensitivity)
+        sensitivity = float(sensitivity)
         if not abs(sensitivity - planned) <= 1e-12 * planned:
             raise self.__fail(
                 "DP322",
@@ -423,6 +422,8 @@ class Release:
                 "compute both from the same formula",
             )
         try:
+            if hasattr(value, "__array__") and type(value) is not np.ndarray:
+                value = np.array(value)  # read once: what is checked is what is released
             problem = None if checked else mechanism.check(value)
         except Exception as error:
             problem = f"the value cannot be read ({type(error).__name__})"
