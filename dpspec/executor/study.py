@@ -302,7 +302,7 @@ def _plan(point: Point) -> dict[str, Any]:
     """The plan of the design's first point with the spec's text, for reports."""
     from dpspec.compiler.plan import make_plan
 
-    made = make_plan(point.parsed, check=False)
+    made = make_plan(point.parsed)
     return {**made.to_json(), "text": point.parsed.text}
 
 
@@ -339,13 +339,23 @@ def _regime(bound: Any, release: Any) -> float | None:
     return None if card is None else _number(card.regime, release)
 
 
+def _constants_of_the_loss(release: Any) -> dict[str, float]:
+    """The letters that bounds use for the certified constants: L, B (smoothness), lam (strong convexity), D (radius of the set)."""
+    loss, found = release.problem.loss, {}
+    if loss is not None:
+        found = {"L": loss.lipschitz, "B": loss.smooth + loss.l2, "lam": loss.strongly_convex}
+    if "w_radius" in release.problem.facts:
+        found["D"] = float(release.problem.facts["w_radius"])
+    return {k: v for k, v in found.items() if math.isfinite(v) and v > 0}
+
+
 def _number(text: str, release: Any) -> float | None:
     from dpspec.compiler.bound import environment
     from dpspec.lang.source import parse_expr
     from dpspec.spec.expr import NotANumber, Unbound, evaluate
 
     try:
-        value = float(evaluate(parse_expr(text), {**environment(release), "C": 1.0}))
+        value = float(evaluate(parse_expr(text), {**_constants_of_the_loss(release), **environment(release), "C": 1.0}))
     except (Unbound, NotANumber, OverflowError):
         return None
     return value if math.isfinite(value) and value > 0 else None

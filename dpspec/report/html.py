@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
@@ -23,13 +24,20 @@ p.dim,figcaption,.dim{color:var(--dim);font-size:.9rem}
 .verdicts{display:grid;grid-template-columns:repeat(auto-fit,minmax(15rem,1fr));gap:.8rem;margin:1rem 0}
 .verdict{background:var(--card);border-left:5px solid var(--dim);padding:.7rem .9rem;border-radius:4px}
 .verdict b{display:block;font-size:1.05rem}.good{border-color:var(--good)}.bad{border-color:var(--bad)}.open{border-color:var(--warn)}
+.answer{font-size:1.08rem;margin:.9rem 0}.answer li{margin:.25rem 0}
 .scroll{overflow-x:auto}
-table{border-collapse:collapse;width:100%;font-size:.92rem}
-th,td{text-align:left;padding:.3rem .7rem .3rem 0;border-bottom:1px solid var(--line);vertical-align:top}
+.grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(19rem,100%),1fr));gap:.4rem 1.4rem}
+.grid figure{margin:.4rem 0}
+table{border-collapse:collapse;font-size:.92rem;min-width:min(28rem,100%)}
+.nowrap td,.nowrap th{white-space:nowrap}
+td.holds{color:var(--good);font-weight:600}td.violated,td.worse{color:var(--bad);font-weight:600}
+td.consistent,td.better{color:var(--good);font-weight:600}td.undecided{color:var(--warn);font-weight:600}
+th,td{text-align:left;padding:.3rem 1.1rem .3rem 0;border-bottom:1px solid var(--line);vertical-align:top}
 td.num,th.num{text-align:right;font-variant-numeric:tabular-nums}
 pre{background:var(--card);padding:.8rem;border-radius:4px;overflow-x:auto;font-size:.85rem;line-height:1.45}
 code{font-size:.88em;overflow-wrap:anywhere}
-figure{margin:1rem 0;max-width:46rem}figure svg{width:100%;height:auto}
+figure{margin:1rem 0;max-width:34rem}figure svg{width:100%;height:auto}
+figure.wide{max-width:46rem;overflow-x:auto}figure.wide svg{min-width:34rem}
 .tree rect{fill:var(--card);stroke:currentColor}.tree text{fill:currentColor;font:13px system-ui,sans-serif}
 @media print{body{background:#fff;color:#000}h2{break-after:avoid}figure,table{break-inside:avoid}}
 """
@@ -179,7 +187,7 @@ def event_tree(r: Mapping[str, Any]) -> str:
         parts.append(f'<text x="236" y="{y + 22}">{escape(text)}</text>')
     alt = "; ".join(noise_line(n) for n in rows)
     svg = f'<svg class="tree" role="img" aria-label="{escape(alt, quote=True)}" viewBox="0 0 640 {height}">{"".join(parts)}</svg>'
-    return f"<figure>{svg}</figure>"
+    return f'<figure class="wide">{svg}</figure>'
 
 
 # ----------------------------------------------------------------------------------------------------------------- study
@@ -189,26 +197,91 @@ def _study(body: Mapping[str, Any]) -> Iterator[str]:
     plan = body.get("plan")
     name = plan["analysis"] if plan else "study"
     yield f"<h1>{escape(name)}</h1><p class='dim'>study, seed {body['seed']}, plan {body['plan_sha256'][:16]}</p>"
-    cards: list[tuple[str, str, str]] = []
-    if plan:
-        cards += list(_plan_verdicts(plan))
-    cards += list(_bound_verdicts(body))
-    yield verdicts(cards)
+    yield verdicts([*(_guarantee_verdicts(plan) if plan else ()), *_bound_verdicts(body)])
+    yield '<ul class="answer">' + "".join(f"<li>{escape(line)}</li>" for line in answers(body)) + "</ul>"
     yield "<h2>Measured error</h2>" + _points_table(body["points"])
     yield from _curves(body)
     yield "<h2>Rates against theory</h2>" + _rates_table(body)
     yield from _distributions(body)
     if body.get("notes"):
-        yield "<h2>Conditions</h2><ul>" + "".join(f"<li>{escape(n)}</li>" for n in body["notes"]) + "</ul>"
+        yield "<h2>The bounds rest on</h2><ul>" + "".join(f"<li>{escape(n)}</li>" for n in body["notes"]) + "</ul>"
     if plan:
+        if body.get("varied"):
+            yield (
+                f"<p class='dim'>The plan below is that of the first point ({escape(_at(body['points'][0]))}).</p>"
+                if body["points"]
+                else ""
+            )
         yield from _plan(plan)
         yield _spec(plan.get("text", ""))
     if body.get("environment"):
         yield "<h2>Environment</h2>" + table(("package", "version"), list(body["environment"].items()))
 
 
+def _at(point: Mapping[str, Any]) -> str:
+    return ", ".join(f"{k} = {show(v)}" for k, v in point["at"].items()) or "as written"
+
+
+def answers(body: Mapping[str, Any]) -> Iterator[str]:
+    """What a reader in a hurry wants to know, a sentence each: is it private, does the bound hold, does the theory fit, what does
+    privacy cost."""
+    plan, points = body.get("plan"), body["points"]
+    if plan:
+        g = plan["guarantee"]
+        again = f"; a second accountant finds {show(g['checked_epsilon'])}" if g["checked_epsilon"] is not None else ""
+        budget = ", ".join(f"{k} {show(g[k])}" for k in ("epsilon", "delta", "rho", "mu") if g.get(k))
+        first = f" (first point: {_at(points[0])})" if body.get("varied") and points else ""
+        yield f"Privacy: {budget} for one {g['unit']}, {g['neighbours']}, {g['model']} model{first}, by {g['accountant']}{again}."
+    if not points:
+        yield "No point has finished yet."
+        return
+    judged = _judged(points)
+    if judged:
+        bad = [p for p in judged if p["bound"]["holds"] is False]
+        within = sum(p["bound"].get("within") or 0 for p in judged)
+        trials = sum(p["trials"] for p in judged)
+        slack = sorted(p["bound"]["value"] / p["error"]["mean"] for p in judged if p["error"]["mean"] > 0)
+        words = f"{within} of {trials} trials lie below the proved explicit bound"
+        if bad:
+            words += f"; it is violated at {len(bad)} of {len(judged)} points, first at {_at(bad[0])}"
+        elif slack:
+            words += (
+                f", which is {slack[0]:.2g} to {slack[-1]:.2g} times the mean error"
+                if len(slack) > 1
+                else f", {slack[0]:.2g} times the mean"
+            )
+        yield f"Bound: {words}."
+    else:
+        yield "Bound: no proved explicit bound applies here; order bounds are compared by their exponents below."
+    for r in body.get("regimes", []):
+        yield f"Regime: {r['algorithm']}: {r['text']}."
+    idle = [p for p in points if p.get("trivial_error") and p["error"]["mean"] >= 0.9 * p["trivial_error"]]
+    if idle:
+        yield f"At {len(idle)} of {len(points)} points the estimate is no better than the zero vector: n or epsilon is too small there."
+    costs = [p["cost_of_privacy"]["ratio"] for p in points if p.get("cost_of_privacy")]
+    if costs:
+        low, high = min(costs), max(costs)
+        yield (
+            f"Cost of privacy: the error is {low:.3g} to {high:.3g} times the non-private one."
+            if len(costs) > 1
+            else f"Cost of privacy: the error is {low:.3g} times the non-private one."
+        )
+
+
+def _judged(points: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [p for p in points if p["bound"] and p["bound"]["kind"] == "explicit" and p["bound"]["value"] is not None]
+
+
+def _guarantee_verdicts(plan: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    g = plan["guarantee"]
+    if g["checked_epsilon"] is not None:
+        yield "good", "Guarantee", "two accountants agree: " + ", ".join(f"{k} {show(g[k])}" for k in ("epsilon", "delta") if g.get(k))
+    else:
+        yield "good", "Guarantee", guarantee_line(g)
+
+
 def _bound_verdicts(body: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    judged = [p for p in body["points"] if p["bound"] and p["bound"]["kind"] == "explicit" and p["bound"]["value"] is not None]
+    judged = _judged(body["points"])
     if judged:
         bad = [p for p in judged if p["bound"]["holds"] is False]
         held = [p for p in judged if p["bound"]["holds"] is True]
@@ -216,113 +289,186 @@ def _bound_verdicts(body: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield kind, "Explicit bound", f"holds at {len(held)} of {len(judged)} points" + (f", violated at {len(bad)}" if bad else "")
     elif body["points"]:
         yield "open", "Explicit bound", "none: only order bounds, compared by exponents"
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for r in body["rates"]:
-        kind = {"consistent": "good", "better": "good", "worse": "bad"}.get(r["verdict"], "open")
-        yield kind, f"Rate in {r['variable']}", f"{r['verdict']}: measured {r['measured']:.3g}, expected {r['expected']:.3g}"
+        groups.setdefault((r["variable"], r["algorithm"]), []).append(r)
+    several = len({a for _, a in groups}) > 1
+    for (variable, algorithm), rows in groups.items():
+        words = [r["verdict"] for r in rows]
+        kind = "bad" if "worse" in words else "good" if set(words) <= {"consistent", "better"} else "open"
+        title = f"Rate in {variable}" + (f", {algorithm}" if several else "")
+        if len(rows) == 1:
+            text = f"{words[0]}: measured {rows[0]['measured']:.3g}, the bound says {_expected(rows[0])}"
+        else:
+            text = ", ".join(f"{w} in {words.count(w)}" for w in dict.fromkeys(words)) + f" of {len(rows)} series"
+        yield kind, title, text
+
+
+def _expected(r: Mapping[str, Any]) -> str:
+    here = r.get("expected_here")
+    text = f"{r['expected']:.3g}"
+    return text if here is None or abs(here - r["expected"]) < 0.005 else f"{text} ({here:.3g} over these points)"
 
 
 def _points_table(points: Sequence[Mapping[str, Any]]) -> str:
-    rows = []
-    for p in points:
-        e, b, ref = p["error"], p["bound"], p.get("reference_error")
-        cost = f"{e['mean'] / ref['mean']:.3g}" if ref and ref["mean"] > 0 else "-"
-        rows.append(
-            (
-                p["release"],
-                p["algorithm"],
-                ", ".join(f"{k} = {show(v)}" for k, v in p["at"].items()) or "as written",
-                str(p["trials"]),
-                f"{e['mean']:.4g}",
-                f"[{e['ci95'][0]:.4g}, {e['ci95'][1]:.4g}]",
-                f"{ref['mean']:.4g}" if ref else "-",
-                cost,
-                f"{b['value']:.4g}" if b and b["value"] is not None else "-",
-                {True: "holds", False: "violated", None: "-"}[b["holds"] if b else None],
-            )
-        )
-    measure = points[0]["error"]["measure"] if points else "error"
-    head = ("release", "algorithm", "at", "trials", f"mean {measure}", "95% interval", "non-private", "ratio", "bound", "verdict")
-    return table(head, rows)
+    """Columns that say the same in every row, or nothing, are left out."""
+    if not points:
+        return "<p class='dim'>no finished point</p>"
+    columns: list[tuple[str, list[str]]] = []
+    for name in ("release", "algorithm"):
+        values = [str(p[name]) for p in points]
+        if len(set(values)) > 1:
+            columns.append((name, values))
+    columns += [(name, [show(p["at"].get(name)) for p in points]) for name in points[0]["at"]]
+    columns.append(("mean error", [f"{p['error']['mean']:.4g}" for p in points]))
+    rest = [
+        ("bound", [f"{p['bound']['value']:.4g}" if p["bound"] and p["bound"]["value"] is not None else "-" for p in points]),
+        ("verdict", [_word(p) for p in points]),
+        ("within", [_within(p) for p in points]),
+        ("trials", [str(p["trials"]) for p in points]),
+        ("95% interval", [f"{p['error']['ci95'][0]:.3g} to {p['error']['ci95'][1]:.3g}" for p in points]),
+        ("non-private", [f"{p['reference_error']['mean']:.4g}" if p.get("reference_error") else "-" for p in points]),
+        ("cost of privacy", [f"x {p['cost_of_privacy']['ratio']:.3g}" if p.get("cost_of_privacy") else "-" for p in points]),
+    ]
+    columns += [(name, values) for name, values in rest if set(values) - {"-", "0"}]
+    rows = list(zip(*(values for _, values in columns), strict=True))
+    measures = " / ".join(dict.fromkeys(p["error"]["measure"] for p in points))
+    caption = f"<p class='dim'>Error: {escape(measures)}. Interval of the mean error over trials.</p>"
+    return caption + table(tuple(name for name, _ in columns), rows, nowrap=True)
+
+
+def _within(p: Mapping[str, Any]) -> str:
+    b = p["bound"]
+    if not b or b.get("within") is None:
+        return "-"
+    return f"{b['within']} of {p['trials']}" + (f" (stated {b['probability']:.3g})" if b["probability"] is not None else "")
+
+
+def _word(p: Mapping[str, Any]) -> str:
+    b = p["bound"]
+    if not b or b["kind"] != "explicit" or b["value"] is None:
+        return "-"
+    return {True: "holds", False: "violated", None: "undecided"}[b["holds"]]
 
 
 def _curves(body: Mapping[str, Any]) -> Iterator[str]:
-    from dpspec.report.plots import BOUND, LOWER, REFERENCE, Figure, Line, line_figure
+    """Error against each varied variable: a panel for each combination of the others, a line for each algorithm, with the bound, the
+    lower bound and the non-private error beside it. All panels of a variable have one scale."""
+    from dpspec.report.plots import Figure, line_figure
 
     for variable in body.get("varied", []):
-        lines: list[Line] = []
-        groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-        for p in body["points"]:
+        panels: dict[tuple[Any, ...], dict[str, list[Mapping[str, Any]]]] = {}
+        for p in sorted(body["points"], key=lambda p: float(p["at"][variable])):
             rest = tuple((k, v) for k, v in p["at"].items() if k != variable)
-            groups.setdefault((p["release"], p["algorithm"], rest), []).append(p)
-        groups = {k: sorted(v, key=lambda p: p["at"][variable]) for k, v in groups.items() if len(v) > 1}
-        for (release, algorithm, rest), group in groups.items():
-            x = [p["at"][variable] for p in group]
-            label = algorithm if len({k[0] for k in groups}) == 1 else f"{release}: {algorithm}"
-            label += "".join(f", {k} = {show(v)}" for k, v in rest)
-            mean = [max(p["error"]["mean"], 1e-300) for p in group]
-            low = [max(p["error"]["ci95"][0], m * 1e-3) for p, m in zip(group, mean, strict=True)]
-            lines.append(Line(label, x, mean, low, [p["error"]["ci95"][1] for p in group]))
-        if not lines:
+            panels.setdefault((p["release"], rest), {}).setdefault(p["algorithm"], []).append(p)
+        made = []
+        for (release, rest), algorithms in panels.items():
+            lines = _lines(body, variable, algorithms)
+            if not lines:
+                continue
+            measure = next(iter(algorithms.values()))[0]["error"]["measure"]
+            where = ", ".join(f"{k} = {show(v)}" for k, v in rest)
+            title = (
+                ", ".join(w for w in (f"{release}" if len({k[0] for k in panels}) > 1 else "", where) if w)
+                or f"{measure} against {variable}"
+            )
+            made.append(Figure(title, variable, measure, _alt(lines, variable, measure, where), lines, ticks=True, caption=False))
+        values = [v for f in made for line in f.lines for v in (*line.y, *line.low, *line.high) if v > 0]
+        if not values:
             continue
-        if len(groups) == 1:
-            (group,) = groups.values()
-            x = [p["at"][variable] for p in group]
-            if all(p["bound"] and p["bound"]["value"] is not None for p in group):
-                lines.append(Line("explicit bound", x, [p["bound"]["value"] for p in group], style="--", color=BOUND, marker=""))
-            elif body["constant"] and all(p.get("order_shape") for p in group):
-                c = body["constant"]["value"]
-                lines.append(
-                    Line("order bound, fitted constant", x, [c * p["order_shape"] for p in group], style="--", color=BOUND, marker="")
-                )
-            if all(p.get("lower_shape") for p in group):
-                lines.append(Line("lower bound, constant 1", x, [p["lower_shape"] for p in group], style=":", color=LOWER, marker=""))
-            if all(p.get("reference_error") and p["reference_error"]["mean"] > 0 for p in group):
-                lines.append(Line("non-private", x, [p["reference_error"]["mean"] for p in group], style="-.", color=REFERENCE, marker=""))
-        measure = body["points"][0]["error"]["measure"]
-        first, last = lines[0].y[0], lines[0].y[-1]
-        ends = f"from {first:.3g} at {variable} = {show(lines[0].x[0])} to {last:.3g} at {show(lines[0].x[-1])}"
-        alt = f"{measure} of {lines[0].label} goes {ends}."
-        yield line_figure(Figure(f"{measure} against {variable}", variable, measure, alt, tuple(lines)))
+        span = (min(values) / 1.3, max(values) * 1.3)
+        shown = [line_figure(replace(f, ylim=span)) for f in made[:12]]
+        yield f"<h3>Against {escape(variable)}</h3>" + '<div class="grid">' + "".join(shown) + "</div>"
+        if len(made) > 12:
+            yield f"<p class='dim'>{len(made) - 12} more panels are left out; the table has their numbers.</p>"
+
+
+def _lines(body: Mapping[str, Any], variable: str, algorithms: Mapping[str, Sequence[Mapping[str, Any]]]) -> tuple[Any, ...]:
+    from dpspec.report.plots import BOUND, LOWER, REFERENCE, SERIES, Line
+
+    lines = []
+    fitted = {(c["release"], c["algorithm"]): c["value"] for c in body.get("constants", [])}
+    for i, (algorithm, group) in enumerate(algorithms.items()):
+        if len(group) < 2:
+            continue
+        x = [p["at"][variable] for p in group]
+        mean = [max(p["error"]["mean"], 1e-300) for p in group]
+        low = [max(p["error"]["ci95"][0], m * 1e-3) for p, m in zip(group, mean, strict=True)]
+        several, color = len(algorithms) > 1, SERIES[i % len(SERIES)]
+        label = algorithm if several else "measured"
+        lines.append(Line(label, x, mean, low, [p["error"]["ci95"][1] for p in group], color=color))
+        ours, of = (color, f", {algorithm}") if several else (BOUND, "")
+        if all(p["bound"] and p["bound"]["value"] is not None for p in group):
+            lines.append(Line(f"proved bound{of}", x, [p["bound"]["value"] for p in group], style="--", color=ours, marker=""))
+        c = fitted.get((group[0]["release"], algorithm))
+        if c is not None and all(p.get("order_shape") for p in group):
+            style = (0, (5, 2, 1, 2))
+            lines.append(Line(f"order bound, fitted C{of}", x, [c * p["order_shape"] for p in group], style=style, color=ours, marker=""))
+    if lines:
+        group = next(g for g in algorithms.values() if len(g) > 1)
+        x = [p["at"][variable] for p in group]
+        if all(p.get("lower_shape") for p in group):
+            lines.append(Line("lower bound, C = 1", x, [p["lower_shape"] for p in group], style=":", color=LOWER, marker=""))
+        if all(p.get("reference_error") and p["reference_error"]["mean"] > 0 for p in group):
+            lines.append(Line("non-private", x, [p["reference_error"]["mean"] for p in group], style="-.", color=REFERENCE, marker=""))
+    return tuple(lines)
+
+
+def _alt(lines: Sequence[Any], variable: str, measure: str, where: str) -> str:
+    parts = [
+        f"{line.label} from {line.y[0]:.3g} at {variable} = {show(line.x[0])} to {line.y[-1]:.3g} at {show(line.x[-1])}" for line in lines
+    ]
+    return f"{measure}" + (f" at {where}" if where else "") + ": " + "; ".join(parts) + "."
 
 
 def _rates_table(body: Mapping[str, Any]) -> str:
     parts = []
     if body["rates"]:
-        parts.append(
-            table(
-                ("variable", "algorithm", "expected exponent", "measured", "95% interval", "verdict"),
-                [
-                    (
-                        r["variable"],
-                        r["algorithm"],
-                        f"{r['expected']:.3g}",
-                        f"{r['measured']:.3g}",
-                        f"[{r['ci95'][0]:.3g}, {r['ci95'][1]:.3g}]",
-                        r["verdict"],
-                    )
-                    for r in body["rates"]
-                ],
+        rows = [
+            (
+                r["variable"],
+                r["algorithm"],
+                ", ".join(f"{k} = {show(v)}" for k, v in r.get("at", {}).items()) or "-",
+                f"{r['measured']:.3g}",
+                f"{r['ci95'][0]:.3g} to {r['ci95'][1]:.3g}",
+                _expected(r),
+                r["verdict"],
             )
+            for r in body["rates"]
+        ]
+        parts.append(
+            "<p class='dim'>Slope of log error against the log of the variable. Consistent: the 99% interval meets the bound's exponent "
+            "(its limit, or its slope over these points with logarithms). Better: faster than the bound promises, which it allows.</p>"
         )
+        parts.append(table(("in", "algorithm", "at", "measured", "95% interval", "bound's exponent", "verdict"), rows, nowrap=True))
+        left = sum(r.get("left_out", 0) for r in body["rates"])
+        if left:
+            parts.append(f"<p class='dim'>{left} points that do no better than the zero vector are left out.</p>")
     else:
         parts.append("<p class='dim'>A rate needs a variable with at least three values and a bound that depends on it.</p>")
-    c = body["constant"]
-    if c:
-        parts.append(f"<p>Constant of the order bound: {c['value']:.4g}, 95% interval [{c['ci95'][0]:.4g}, {c['ci95'][1]:.4g}].</p>")
+    parts += [
+        f"<p>Constant of the order bound of {escape(c['algorithm'])}, <code>{escape(str(c.get('expression')))}</code>: C = "
+        f"{c['value']:.4g}, 95% interval {c['ci95'][0]:.4g} to {c['ci95'][1]:.4g}, from {c['points']} points.</p>"
+        for c in body.get("constants", [])
+    ]
     return "".join(parts)
 
 
 def _distributions(body: Mapping[str, Any]) -> Iterator[str]:
-    from dpspec.report.plots import strips
+    from dpspec.report.plots import short, strips
 
     groups = {}
+    several = len({q["algorithm"] for q in body["points"]}) > 1
     for p in body["points"][:24]:
-        at = ", ".join(f"{k} = {show(v)}" for k, v in p["at"].items()) or p["algorithm"]
-        groups[f"{p['algorithm']}: {at}" if len({q["algorithm"] for q in body["points"]}) > 1 else at] = p["error"]["values"]
+        at = ", ".join(f"{k} {short(float(v))}" for k, v in p["at"].items()) or p["algorithm"]
+        groups[f"{p['algorithm']}: {at}" if several else at] = p["error"]["values"]
     if groups and max(len(v) for v in groups.values()) > 1:
         measure = body["points"][0]["error"]["measure"]
-        yield "<h2>Trials</h2>"
-        yield strips(f"{measure} of every trial", groups, measure, f"{len(groups)} points; the table above has their means and intervals.")
+        yield "<h2>Every trial</h2>"
+        alt = "Each dot is a trial, each dash a median: " + "; ".join(
+            f"{name}: {sorted(v)[len(v) // 2]:.3g} ({min(v):.3g} to {max(v):.3g})" for name, v in groups.items()
+        )
+        yield strips("Trials", groups, measure, alt + ".")
 
 
 # ---------------------------------------------------------------------------------------------------------------- record
@@ -353,10 +499,15 @@ def verdicts(cards: Sequence[tuple[str, str, str]]) -> str:
     )
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    top = "" if not any(head) else "<thead><tr>" + "".join(f"<th>{escape(h)}</th>" for h in head) + "</tr></thead>"
-    body = "".join("<tr>" + "".join(f"<td>{escape(str(v))}</td>" for v in row) + "</tr>" for row in rows)
-    return f'<div class="scroll"><table>{top}<tbody>{body}</tbody></table></div>'
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, nowrap: bool = False) -> str:
+    top = "" if not any(head) else "<thead><tr>" + "".join(f'<th scope="col">{escape(h)}</th>' for h in head) + "</tr></thead>"
+    body = "".join("<tr>" + "".join(_cell(str(v)) for v in row) + "</tr>" for row in rows)
+    return f'<div class="scroll" tabindex="0"><table{" class=nowrap" if nowrap else ""}>{top}<tbody>{body}</tbody></table></div>'
+
+
+def _cell(text: str) -> str:
+    word = f' class="{text}"' if text in ("holds", "violated", "undecided", "consistent", "better", "worse") else ""
+    return f"<td{word}>{escape(text)}</td>"
 
 
 def _spec(text: str) -> str:

@@ -17,14 +17,14 @@ BOUND, LOWER, REFERENCE = "#c0392b", "#7f8c8d", "#3a9d5d"
 
 @dataclass(frozen=True)
 class Line:
-    """A series with an optional band. ``style`` is a matplotlib line style."""
+    """A series with an optional band. ``style`` is a matplotlib line style (a word or a dash pattern)."""
 
     label: str
     x: Sequence[float]
     y: Sequence[float]
     low: Sequence[float] = ()
     high: Sequence[float] = ()
-    style: str = "-"
+    style: Any = "-"
     color: str = ""
     marker: str = "o"
 
@@ -40,6 +40,9 @@ class Figure:
     lines: tuple[Line, ...] = field(default=())
     logx: bool = True
     logy: bool = True
+    ylim: tuple[float, float] | None = None
+    ticks: bool = False  # mark the values of the first line on the x axis, instead of powers of ten
+    caption: bool = True  # show ``alt`` below the figure too
 
 
 def line_figure(figure: Figure) -> str:
@@ -47,19 +50,31 @@ def line_figure(figure: Figure) -> str:
     fig, ax = _axes()
     for i, line in enumerate(figure.lines):
         color = line.color or SERIES[i % len(SERIES)]
-        ax.plot(line.x, line.y, line.style, marker=line.marker or None, color=color, label=line.label, linewidth=1.8, markersize=4)
+        ax.plot(
+            line.x, line.y, linestyle=line.style, marker=line.marker or None, color=color, label=line.label, linewidth=1.8, markersize=4
+        )
         if line.low:
             ax.fill_between(line.x, line.low, line.high, color=color, alpha=0.18, linewidth=0)
     if figure.logx:
         ax.set_xscale("log")
     if figure.logy:
         ax.set_yscale("log")
+    if figure.ticks and len(figure.lines[0].x) <= 6:
+        from matplotlib.ticker import NullLocator
+
+        ax.set_xticks(list(figure.lines[0].x), [short(v) for v in figure.lines[0].x])
+        ax.xaxis.set_minor_locator(NullLocator())
+    if figure.logy:
+        _few_ticks(ax)
+    if figure.ylim is not None:
+        ax.set_ylim(*figure.ylim)
+    ax.set_title(figure.title, fontsize=10, color=INK, loc="left")
     ax.set_xlabel(figure.xlabel)
     ax.set_ylabel(figure.ylabel)
     ax.grid(True, which="major", alpha=0.25, linewidth=0.6)
     if len(figure.lines) > 1:
-        ax.legend(frameon=False, fontsize=9, labelcolor=INK)
-    return _svg(fig, figure.title, figure.alt)
+        fig.legend(frameon=False, fontsize=8, labelcolor=INK, loc="outside lower left", ncols=2)
+    return _svg(fig, figure.title, figure.alt, caption=figure.caption)
 
 
 def strips(title: str, groups: Mapping[str, Sequence[float]], ylabel: str, alt: str) -> str:
@@ -74,6 +89,7 @@ def strips(title: str, groups: Mapping[str, Sequence[float]], ylabel: str, alt: 
         ax.plot([i - 0.25, i + 0.25], [statistics.median(values)] * 2, "-", color=SERIES[1], linewidth=2)
     if positive:
         ax.set_yscale("log")
+        _few_ticks(ax)
     ax.set_xticks(
         range(len(groups)), list(groups), rotation=20 if len(groups) > 4 else 0, ha="right" if len(groups) > 4 else "center", fontsize=8
     )
@@ -82,14 +98,34 @@ def strips(title: str, groups: Mapping[str, Sequence[float]], ylabel: str, alt: 
     return _svg(fig, title, alt)
 
 
-def _axes(height: float = 3.4) -> tuple[Any, Any]:
+def short(value: float) -> str:
+    """4000 as 4k, 2e6 as 2M."""
+    for unit, mark in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= unit:
+            return f"{value / unit:.3g}{mark}"
+    return f"{value:.3g}"
+
+
+def _few_ticks(ax: Any) -> None:
+    """Plain numbers at 1, 2 and 5 of each decade when there are few decades, else powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+    low, high = ax.get_ylim()
+    if low > 0 and high / low < 300:
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:.3g}"))
+        ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _axes(height: float = 3.2) -> tuple[Any, Any]:
     import matplotlib
 
     matplotlib.use("Agg", force=False)
     from matplotlib.figure import Figure as MplFigure
 
     with matplotlib.rc_context({"svg.fonttype": "none", "font.family": "sans-serif", "font.size": 10, "axes.edgecolor": INK}):
-        fig = MplFigure(figsize=(6.4, height), layout="constrained")
+        fig = MplFigure(figsize=(4.9, height), layout="constrained")
         ax = fig.add_subplot()
     for spine in ("top", "right"):
         ax.spines[spine].set_visible(False)
@@ -102,7 +138,7 @@ def _axes(height: float = 3.4) -> tuple[Any, Any]:
 _COUNT = [0]
 
 
-def _svg(fig: Any, title: str, alt: str) -> str:
+def _svg(fig: Any, title: str, alt: str, *, caption: bool = True) -> str:
     """Without the XML head, scaled to its column, ids unique on the page, ink in the page's colour, named for screen readers."""
     import matplotlib
 
@@ -124,4 +160,5 @@ def _svg(fig: Any, title: str, alt: str) -> str:
     text = text.replace("<svg ", f'<svg role="img" aria-label="{escape(alt, quote=True)}" ', 1)
     head = text.index(">") + 1
     body = f"{text[:head]}<title>{escape(title)}</title>{text[head:]}"
-    return f"<figure>{body}<figcaption>{escape(title)}. {escape(alt)}</figcaption></figure>"
+    below = f"<figcaption>{escape(alt)}</figcaption>" if caption else ""
+    return f"<figure>{body}{below}</figure>"

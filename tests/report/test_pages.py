@@ -1,0 +1,195 @@
+"""Pages of plans, records and studies, read by a parser and opened in a browser."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpspec.compiler.plan import make_plan
+from dpspec.executor.run import run
+from dpspec.executor.study import study
+from dpspec.lang.source import parse_text
+from dpspec.report.html import page
+from dpspec.report.terminal import study_text
+from tests.cli.call import call
+from tests.executor.specs import LOGISTIC, SPARSE
+from tests.report.browser import Browser, browser
+
+OUTSIDE = re.compile(r"""(?:src|href|action|data)\s*=\s*["'](?!#)[^"']+|url\((?!#)|@import|<script|<link|<iframe|<object""", re.IGNORECASE)
+
+
+@pytest.fixture(scope="module")
+def bodies() -> dict[str, dict[str, Any]]:
+    """A study with two varied variables, one with an order bound only, a plan, a record."""
+    logistic = parse_text(LOGISTIC, path="l.dps", surface="dps")
+    plan = make_plan(logistic)
+    r = np.random.default_rng(0)
+    record = run(plan, r.uniform(-0.5, 0.5, (1000, 3)), r.integers(0, 2, 1000))
+    return {
+        "study": study(logistic, vary={"n": ("2000", "4000", "8000"), "epsilon": ("1", "4")}, trials=6, workers=1).to_json(),
+        "order": study(parse_text(SPARSE, path="s.dps", surface="dps"), trials=4, workers=1).to_json(),
+        "plan": {**plan.to_json(), "text": LOGISTIC},
+        "record": json.loads(json.dumps(record.to_json())),
+    }
+
+
+@pytest.fixture(scope="module")
+def pages(bodies: dict[str, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    found = {}
+    for name, body in bodies.items():
+        found[name] = folder / f"{name}.html"
+        found[name].write_text(page(body), encoding="utf-8")
+    return found
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+NAMES = ("study", "order", "plan", "record")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_fetched_and_no_script_is_needed(name: str, pages: dict[str, Path]) -> None:
+    text = pages[name].read_text(encoding="utf-8")
+    assert OUTSIDE.findall(re.sub(r"<pre>.*?</pre>", "", text, flags=re.DOTALL)) == []
+    assert text.count("<svg") == len(re.findall(r'<svg [^>]*role="img" aria-label="[^"]{20,}"', text)) > 0
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+
+
+class Balance(HTMLParser):
+    VOID = frozenset({"meta", "br", "hr", "img", "link", "input"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in self.VOID:
+            self.stack.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.stack.pop() == tag
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_element_is_closed(name: str, pages: dict[str, Path]) -> None:
+    reader = Balance()
+    reader.feed(pages[name].read_text(encoding="utf-8"))
+    assert reader.stack == []
+
+
+def test_text_from_a_spec_is_escaped(bodies: dict[str, dict[str, Any]]) -> None:
+    evil = copy.deepcopy(bodies["study"])
+    evil["plan"]["analysis"] = "<script>alert(1)</script>"
+    evil["notes"] = ['<img src="http://x">']
+    evil["points"][0]["algorithm"] = "<b>"
+    text = page(evil)
+    assert "<script>alert" not in text
+    assert "<img" not in text
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [375, 1440])
+@pytest.mark.parametrize("name", NAMES)
+def test_in_a_browser(name: str, width: int, scheme: str, pages: dict[str, Path], window: Browser) -> None:
+    """No console message, no request but the page itself, nothing wider than the window, figures with names, legible ink."""
+    window.open(pages[name], width=width, scheme=scheme)
+    methods = [e.get("method") for e in window.events]
+    asked = {e["params"]["request"]["url"] for e in window.events if e.get("method") == "Network.requestWillBeSent"}
+    assert asked == {pages[name].as_uri()}
+    assert "Runtime.exceptionThrown" not in methods
+    assert "Runtime.consoleAPICalled" not in methods
+    assert "Log.entryAdded" not in methods
+    assert window.evaluate("document.documentElement.scrollWidth") <= width
+    assert window.evaluate("document.body.scrollWidth") <= width
+    beyond = window.evaluate(
+        """[...document.querySelectorAll('body *')].filter(e => {
+             if (e.closest('.scroll, pre, svg, figure.wide')) return false;
+             return e.getBoundingClientRect().right > innerWidth + 1}).map(e => e.tagName + '.' + e.className)"""
+    )
+    assert beyond == []
+    assert window.evaluate("[...document.querySelectorAll('svg')].every(s => (s.getAttribute('aria-label') || '').length > 20)")
+    small = window.evaluate(
+        """Math.min(...[...document.querySelectorAll('figure svg text, figure svg tspan')].map(t => t.getBoundingClientRect().height))"""
+    )
+    assert small >= 6.5  # a line of the smallest text in a figure, on a telephone too
+    assert (
+        contrast(
+            window.evaluate("getComputedStyle(document.body).color"), window.evaluate("getComputedStyle(document.body).backgroundColor")
+        )
+        > 7
+    )
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2 contrast ratio of two rgb() colours."""
+
+    def luminance(text: str) -> float:
+        parts = [int(v) / 255 for v in re.findall(r"\d+", text)[:3]]
+        linear = [v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4 for v in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_guarantee_and_bound_are_on_the_first_screen(pages: dict[str, Path], window: Browser) -> None:
+    """What a reader must find within a minute stands above the fold, at the size of a telephone too."""
+    for width in (375, 1440):
+        window.open(pages["study"], width=width, scheme="light")
+        shown = window.evaluate(
+            "[...document.querySelectorAll('.verdict')].filter(e => e.getBoundingClientRect().bottom <= innerHeight).map(e => e.innerText)"
+        )
+        text = "\n".join(shown)
+        assert "two accountants agree: epsilon 1" in text
+        assert "holds at 6 of 6 points" in text
+
+
+def test_a_violated_bound_is_red_and_named(bodies: dict[str, dict[str, Any]], pages: dict[str, Path], window: Browser) -> None:
+    body = copy.deepcopy(bodies["study"])
+    body["points"][3]["bound"].update(holds=False, within=0)
+    file = pages["study"].with_name("violated.html")
+    file.write_text(page(body), encoding="utf-8")
+    window.open(file, width=1440, scheme="light")
+    assert window.evaluate("document.querySelector('.verdict.bad').innerText").splitlines()[1:] == ["holds at 5 of 6 points, violated at 1"]
+    assert "violated at 1 of 6 points, first at n = 4,000, epsilon = 4" in window.evaluate("document.querySelector('.answer').innerText")
+    assert "VIOLATED" in study_text(body)
+
+
+def test_a_record_page_shows_no_error(pages: dict[str, Path]) -> None:
+    text = pages["record"].read_text(encoding="utf-8")
+    assert "would be further releases" in text
+    assert "mean error" not in text
+
+
+def test_the_command_writes_the_page_whole(tmp_path: Path, bodies: dict[str, dict[str, Any]]) -> None:
+    (tmp_path / "study.json").write_text(json.dumps(bodies["study"]))
+    result = call("report", str(tmp_path / "study.json"), "--html", str(tmp_path / "s.html"))
+    assert result.code == 0
+    assert (tmp_path / "s.html").read_text().endswith("</html>\n")
+    assert not list(tmp_path.glob("*.partial"))
+    again = call("report", str(tmp_path / "study.json"))
+    assert "mean excess-empirical-risk" in again.stdout
+    (tmp_path / "x.json").write_text("{}")
+    assert call("report", str(tmp_path / "x.json"), "--html", str(tmp_path / "x.html")).code == 2
+    assert not (tmp_path / "x.html").exists()
+
+
+def test_the_same_study_gives_the_same_page(bodies: dict[str, dict[str, Any]]) -> None:
+    def marks(text: str) -> str:
+        return re.sub(r"\bf\d+-", "f-", text)
+
+    assert marks(page(bodies["study"])) == marks(page(bodies["study"]))
