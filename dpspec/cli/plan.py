@@ -73,9 +73,11 @@ def command(
 
 def _stale(against: Path, body: dict[str, object], *, quiet: bool) -> bool:
     from dpspec.compiler.diff import compare
+    from dpspec.compiler.plan import digest
 
     stored = read_plan(against)
-    if stored["sha256"] == body["sha256"]:
+    parts = ("sha256", "status", "guarantee", "releases")  # a stored hash alone would not notice an edited file
+    if digest([stored.get(part) for part in parts]) == digest([body[part] for part in parts]):
         return False
     note(f"DP420: the plan no longer matches {against}")
     for change in compare(stored, body):

@@ -24,18 +24,49 @@ class Change:
         return {"area": self.area, "what": self.what, "old": self.old, "new": self.new, "direction": self.direction}
 
 
+#: Where two kinds of guarantee are compared when neither states a delta.
+DELTA = 1e-6
+
+
 def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Change, ...]:
-    """Differences of two plans in their JSON form, privacy first. Equal plans give an empty tuple."""
-    return tuple(_changes(old, new))
+    """Differences of two plans in their JSON form, privacy first. Equal plans give an empty tuple, and no others do."""
+    found = tuple(_changes(old, new))
+    if not found and old.get("sha256") != new.get("sha256"):
+        return (Change("meaning", "the analysis", old.get("sha256"), new.get("sha256"), "changed"),)
+    return found
+
+
+def _kinds(g: Mapping[str, Any], h: Mapping[str, Any]) -> Iterator[Change]:
+    """Two kinds of guarantee, through the epsilon that each implies at one delta: the larger one stated."""
+    delta = max(float(g.get("delta") or 0.0), float(h.get("delta") or 0.0)) or DELTA
+    yield from _number("privacy", f"epsilon at delta {delta:.3g}", _epsilon(g, delta), _epsilon(h, delta))
+    a, b = g.get("kind"), h.get("kind")
+    yield Change("privacy", "kind", a, b, "weaker" if a == "pure" else "stronger" if b == "pure" else "changed")
+
+
+def _epsilon(g: Mapping[str, Any], delta: float) -> float | None:
+    from dpspec.privacy.gaussian import epsilon_of
+    from dpspec.privacy.guarantees import zcdp_epsilon
+
+    if g.get("mu") is not None:
+        return float(epsilon_of(g["mu"], delta))
+    if g.get("rho") is not None:
+        return float(zcdp_epsilon(g["rho"], delta))
+    return None if g.get("epsilon") is None else float(g["epsilon"])
 
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
     g, h = old["guarantee"], new["guarantee"]
-    for name in ("epsilon", "delta", "rho", "mu"):
-        yield from _number("privacy", name, g.get(name), h.get(name))
-    for name in ("model", "kind", "neighbours", "unit"):
+    if g.get("kind") == h.get("kind"):
+        for name in ("epsilon", "delta", "rho", "mu"):
+            yield from _number("privacy", name, g.get(name), h.get(name))
+    else:
+        yield from _kinds(g, h)
+    for name in ("model", "neighbours", "unit", "protects"):
         if g.get(name) != h.get(name):
             yield Change("privacy", name, g.get(name), h.get(name), _word(name, g.get(name), h.get(name)))
+    if old.get("status") != new.get("status"):
+        yield Change("privacy", "data", old.get("status"), new.get("status"), _word("status", old.get("status"), new.get("status")))
     before = {r["name"]: r for r in old["releases"]}
     after = {r["name"]: r for r in new["releases"]}
     for name in before.keys() - after.keys():
@@ -90,12 +121,15 @@ def _differs(a: Any, b: Any) -> bool:
 
 _ORDER = {
     "model": ("central", "sldp", "nldp"),
-    "neighbours": ("add-remove", "replace-one"),
-    "kind": ("approx", "zcdp", "gdp", "pure"),
+    "status": ("public", "private"),
 }
 
 
 def _word(name: str, old: Any, new: Any) -> Direction:
+    if name == "neighbours" and "replace-one" in (old, new):  # replacing a record is removing one and adding another
+        return "stronger" if new == "replace-one" else "weaker"
+    if name == "protects" and "records" in (old, new):
+        return "stronger" if new == "records" else "weaker"
     order = _ORDER.get(name, ())
     if old in order and new in order:
         return "stronger" if order.index(new) > order.index(old) else "weaker"

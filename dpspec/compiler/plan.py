@@ -99,6 +99,7 @@ class Plan:
             "spec": {"path": self.draft.parsed.path, "sha256": spec_sha256(self.analysis)},
             "sha256": digest(body),
             "analysis": self.analysis.name,
+            "status": self.analysis.data.status,
             "guarantee": body["guarantee"],
             "risk": list(self.risk),
             "releases": body["releases"],

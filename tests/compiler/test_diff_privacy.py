@@ -1,0 +1,72 @@
+"""A diff must call a weaker guarantee weaker, whatever words it is written in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dpspec.compiler.diff import compare
+from dpspec.compiler.plan import make_plan, write
+from dpspec.lang.source import parse_text
+from tests.cli.call import call
+from tests.compiler.specs import CLASSIFY
+
+ONE = "epsilon = 1, delta = 1e-6"
+
+
+def body(text: str) -> dict[str, object]:
+    return make_plan(parse_text(text, path="t.dps", surface="dps"), check=False).to_json()
+
+
+def privacy(old: str, new: str) -> set[str]:
+    return {c.direction for c in compare(body(old), body(new)) if c.area == "privacy"}
+
+
+@pytest.mark.parametrize(
+    ("budget", "worse"),
+    [
+        ("rho = 5", True),  # (epsilon, 1e-6): about 21.6 by rho + 2 sqrt(rho log(1/delta)), and at least 5 in expectation
+        ("mu = 3", True),  # delta(1) of mu = 3 is Phi(3/2 - 1/3) - e Phi(-3/2 - 1/3) = 0.79
+        ("rho = 1/1000", False),  # epsilon at 1e-6 is at most 0.001 + 2 sqrt(0.001*13.8) = 0.24
+        ("mu = 1/20", False),  # delta(1) of mu = 0.05 is below Phi(0.025 - 20) < 1e-80
+        ("epsilon = 1, delta = 1e-5", True),
+        ("epsilon = 1/2, delta = 1e-6", False),
+    ],
+)
+def test_budgets_of_two_kinds_are_compared(budget: str, worse: bool) -> None:
+    assert ("weaker" in privacy(CLASSIFY, CLASSIFY.replace(ONE, budget))) is worse
+    assert ("weaker" in privacy(CLASSIFY.replace(ONE, budget), CLASSIFY)) is not worse
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "zero-out"])
+def test_replacing_a_record_is_the_stronger_relation(relation: str) -> None:
+    other = CLASSIFY.replace("replace-one", relation)
+    assert "weaker" in privacy(CLASSIFY, other)
+    assert privacy(other, CLASSIFY) == {"stronger"}
+
+
+def test_public_data_and_labels_only_are_weaker() -> None:
+    assert privacy(CLASSIFY, CLASSIFY.replace("  private,", "  public,")) == {"weaker"}
+    assert privacy(CLASSIFY, CLASSIFY.replace("privacy central", "privacy central labels only")) == {"weaker"}
+
+
+def test_equal_plans_give_no_change_and_another_analysis_gives_one() -> None:
+    assert compare(body(CLASSIFY), body(CLASSIFY)) == ()
+    assert compare(body(CLASSIFY), body(CLASSIFY.replace("y in {-1, 1} by map(0 -> -1, 1 -> 1)", "y in {-1, 1} by map(1 -> 1, 0 -> -1)")))
+
+
+@pytest.mark.parametrize("field", ["epsilon", "scale"])
+def test_a_lock_file_that_was_edited_no_longer_matches(field: str, tmp_path: Path) -> None:
+    spec, lock = tmp_path / "a.dps", tmp_path / "a.json"
+    spec.write_text(CLASSIFY)
+    write(make_plan(parse_text(CLASSIFY, path=str(spec), surface="dps")), lock)
+    assert call("plan", str(spec), "--against", str(lock)).code == 0
+    stored = json.loads(lock.read_text())
+    if field == "epsilon":
+        stored["guarantee"]["epsilon"] = 0.1
+    else:
+        stored["releases"][0]["noise"][0]["scale"] *= 2
+    lock.write_text(json.dumps(stored))
+    assert call("plan", str(spec), "--against", str(lock)).code == 1
