@@ -6,6 +6,7 @@ block by block from a deterministic stream (study mode only) and keeps what it d
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -154,7 +155,7 @@ def drawing_rows(d: int) -> int:
 class _Store:
     """The drawn blocks of one generated data set: a grid of ``rows`` records a block."""
 
-    __slots__ = ("_drawn", "_last", "_x", "_y", "d", "fill", "keep", "n", "rows")
+    __slots__ = ("_buffers", "_drawn", "_last", "_x", "_y", "d", "fill", "keep", "n", "rows")
 
     def __init__(self, n: int, d: int, fill: Fill, cache_bytes: int) -> None:
         self.n, self.d, self.fill = n, d, fill
@@ -164,6 +165,17 @@ class _Store:
         self._x: Vector | None = None
         self._y: Vector | None = None
         self._last: tuple[int, Vector, Vector] | None = None
+        self._buffers: list[Vector] = []
+
+    def _buffer(self, size: int) -> Vector:
+        """A (size, d) array to draw into: one that was handed out before when no view of it is alive, else a new one. Fresh memory for every
+        block costs as much in page faults as a fifth of the drawing."""
+        for i in range(len(self._buffers)):
+            if len(self._buffers[i]) == size and sys.getrefcount(self._buffers[i]) == 2:  # this list, and the argument
+                return self._buffers[i]
+        made = np.empty((size, self.d))
+        self._buffers = [*self._buffers[-2:], made]
+        return made
 
     def _draw(self, block: int) -> tuple[Vector, Vector]:
         """One block of a data set that is too large to keep; the last one drawn is remembered."""
@@ -171,7 +183,7 @@ class _Store:
             return self._last[1], self._last[2]
         self._last = None
         size = min(self.rows, self.n - block * self.rows)
-        x, y = np.empty((size, self.d)), np.empty(size)
+        x, y = self._buffer(size), np.empty(size)
         self.fill(block, x, y)
         self._last = (block, _read_only(x), _read_only(y))
         return self._last[1], self._last[2]

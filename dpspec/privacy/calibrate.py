@@ -160,7 +160,7 @@ def _alone(found: Mapping[str, Leaf], budget: Budget) -> _Result:
     if exact(leaf.draw.mechanism.delta) > budget.delta_exact:  # type: ignore[attr-defined]
         raise CalibrationError("DP308", f"draw {name!r} was made for a larger delta than the budget's", "make it for the budget's delta")
     level = gaussian.float_down(budget.epsilon_exact)
-    return {name: level}, Guarantee("approx", epsilon=level, delta=float_up(budget.delta_exact)), "loss tail"
+    return {name: level}, Guarantee("approx", epsilon=level, delta=float_up(budget.delta_exact)), "Wishart tail"
 
 
 def shares(found: Mapping[str, Leaf]) -> dict[str, Fraction]:

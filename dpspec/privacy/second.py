@@ -316,7 +316,7 @@ def recheck(calibrated: Calibrated) -> Recheck:
     g = calibrated.guarantee
     if g.kind == "pure":
         return _recheck_pure(calibrated)
-    if calibrated.accountant == "loss tail":
+    if calibrated.accountant == "Wishart tail":
         return _recheck_tail(calibrated)
     delta = g.delta or 1e-6
     first = g.epsilon if g.epsilon is not None else _implied(calibrated, delta)
@@ -406,9 +406,9 @@ def _recheck_tail(calibrated: Calibrated) -> Recheck:
     first = calibrated.levels[draw.name]
     spend = draw.mechanism.delta_by_quadrature  # type: ignore[attr-defined]
     second = float(brentq(lambda e: math.log(max(spend(first, e), 1e-300) / delta), first * 0.5, first * 1.5, xtol=1e-10))
-    _compare(first, second, calibrated, "quadrature of the loss", over=_GRID, under=_GRID)
+    _compare(first, second, calibrated, "tail by quadrature", over=_GRID, under=_GRID)
     _within_budget(calibrated)
-    return Recheck(second, delta, "quadrature of the loss")
+    return Recheck(second, delta, "tail by quadrature")
 
 
 def _gaussian_epsilon(calibrated: Calibrated, delta: float) -> float:

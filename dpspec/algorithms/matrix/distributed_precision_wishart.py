@@ -51,6 +51,9 @@ from dpspec.privacy.mechanisms.wishart import SymmetrisedWishart, second_moment_
 from dpspec.privacy.mechanisms.wishart_one_sided import Wishart
 from dpspec.privacy.schedule import Draw, Tree
 
+#: The audit's factor on epsilon: noise of several records' worth of degrees and a proved, not exact, tail leave room below it.
+AUDIT_FACTOR = 16.0
+
 CARD = Card(
     id="distributed-precision-wishart",
     title="Sparse precision matrix from players' Wishart shares (server trusted, or secure aggregation declared)",

@@ -137,7 +137,7 @@ CARD = Card(
         ),
         Fault(
             "000, Table 6.5: delta = 0.01",
-            "above 1/n for every set with n > 100: a plan warns (DP305)",
+            "above 1/n for every set with n > 100: a plan warns",
             TESTS + "test_a_delta_above_one_over_n_is_warned_of",
             "privacy",
         ),

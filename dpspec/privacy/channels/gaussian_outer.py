@@ -94,14 +94,20 @@ class OuterAccumulator:
 
     def add(self, x: Array, y: Array | None = None) -> None:
         """``y`` is not used: the block may be a block of pairs."""
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        radius = self._channel.radius
+        with np.errstate(over="ignore", invalid="ignore"):
             norms = np.sqrt(np.einsum("ij,ij->i", x, x)) if np.ndim(x) == 2 else np.array([np.nan])
-            if np.isfinite(norms).all() and x.shape[1] == self._channel.dim:  # the same clip in one pass, without a copy where none is out
-                block = x if norms.max(initial=0.0) <= self._channel.radius else x * np.minimum(1.0, self._channel.radius / norms)[:, None]
-            else:
-                block, _ = rows(x, self._channel.dim)
-                block, _ = clip_l2(block, self._channel.radius)
-        self._total += block.T @ block
+        block: Array = x
+        if norms.max(initial=0.0) <= 1e3 * radius and x.shape[1] == self._channel.dim:  # no NaN passes this comparison
+            self._total += x.T @ x
+            out = np.flatnonzero(norms > radius)
+            if out.size:  # what the clip takes off those rows, without a copy of the block
+                far = x[out]
+                self._total -= far.T @ (far * (1.0 - (radius / norms[out]) ** 2)[:, None])
+        else:
+            block, _ = rows(x, self._channel.dim)
+            block, _ = clip_l2(block, radius)
+            self._total += block.T @ block
         self.count += block.shape[0]
 
     def finish(self, level: float, noise: NoiseSource) -> Array:
