@@ -54,7 +54,8 @@ def select(draft: Draft) -> Draft:
     if draft.budget is None or "n" not in draft.facts or "d" not in draft.facts:
         return draft
     for release in draft.releases:
-        draft = _select(draft, release)
+        if release.problem is not None and release.problem.facts["n"] >= 1:  # an empty part has been reported
+            draft = _select(draft, release)
     return draft
 
 
@@ -157,6 +158,8 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
         gives = " or ".join(BUDGETS[g] for g in card.guarantees)
         return refuse(f"it gives {gives}; the budget is {BUDGETS[draft.budget.kind]}", code="DP301", help=_other_budget(card))
     statuses, weak = assumption_statuses(draft, release, card)
+    if weak is not None and weak.name in ("convex", "strongly-convex"):  # a property of the loss: no domain makes it true
+        return refuse(weak.evidence, code="DP407", help="an algorithm whose privacy does not rest on it, or a larger ridge term")
     if weak is not None:
         return refuse(weak.evidence, code="DP210", help=_remedy(weak, problem))
     resolved = resolve_tunables(card, problem, release.release.by.options if release.release.by.algorithm != "auto" else ())
@@ -230,6 +233,8 @@ def _loss_status(draft: Draft, release: ReleaseDraft, need: Need) -> AssumptionS
         "convex": 1.0 if c.convex is True else math.inf,
         "strongly-convex": 1.0 if c.strongly_convex > 0 else math.inf,
     }[need.name]
+    if need.name in ("convex", "strongly-convex") and not math.isfinite(value):
+        return AssumptionStatus(need.name, need.role, "declared", f"the loss is not proved {need.name} in w")
     if not math.isfinite(value):
         unbounded = [v for v in ("x", "y") if not enforced(draft, v)]
         blame = f"{' and '.join(unbounded)} unbounded, or not enforced" if unbounded else "the loss has no finite constant here"

@@ -39,5 +39,5 @@ def test_text_output_underlines_the_place() -> None:
     result = call("check", str(FOLDER / "algorithm-misspelt.dps"))
     assert "algorithm-misspelt.dps:14:3" in result.stdout
     assert "^^^" in result.stdout
-    assert "did you mean dp-gd?" in result.stdout
+    assert "did you mean dp-gd" in result.stdout
     assert result.code == 1

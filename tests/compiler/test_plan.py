@@ -112,7 +112,7 @@ def test_auto_asks_every_algorithm_and_says_why_not() -> None:
     for c in candidates:
         assert c["eligible"] == (not c["reasons"])
     assert body["releases"][0]["algorithm"] == next(c["id"] for c in candidates if c["eligible"])
-    able = [c["predicted_error"] for c in candidates if c["eligible"]]
+    able = [math.inf if c["predicted_error"] is None else c["predicted_error"] for c in candidates if c["eligible"]]
     assert able == sorted(able)
 
 
