@@ -97,6 +97,9 @@ def neighbours(c: Case) -> tuple[Records, Records]:
     if getattr(c.release.problem.task, "what", "mean") != "mean":  # a second moment differs most between orthogonal records
         x[0], other_x = np.eye(d)[0] * 1e3, x.copy()
         other_x[0] = np.eye(d)[1] * 1e3
+    elif c.release.problem.task.kind == "estimate":  # a mean of the features: the first record stands at opposite ends
+        other_x = x.copy()
+        other_x[0] = -x[0]
     low, high = labels(c)
     y = np.full(n, high)
     other = y.copy()

@@ -91,12 +91,27 @@ def threshold_steps(records: Any, labels: Vector, t: Tunables, eta: float, slope
     """T steps theta <- P(Trunc(theta - eta*(1/n) sum slope(<x_i, theta>, y_i) x_i, kept)) from 0; P projects on the l2 ball of radius
     ``ball``."""
     theta = np.zeros(records.d)
-    for _ in range(t.T):
-        gradient = np.zeros(records.d)
-        for x, y in blocks(records, labels):
-            gradient += x.T @ slope(np.asarray(x @ theta), y)
-        theta = project_l2(hard_threshold(theta - (eta / records.n) * gradient, t.kept), t.ball)
+    with np.errstate(over="ignore", invalid="ignore"):  # public features may be anything
+        for _ in range(t.T):
+            gradient = np.zeros(records.d)
+            for x, y in blocks(records, labels):
+                gradient += x.T @ slope(np.asarray(x @ theta), y)
+            theta = project_l2(hard_threshold(finite(theta - (eta / records.n) * gradient), t.kept), t.ball)
     return theta
+
+
+def cross(records: Any, labels: Vector) -> Vector:
+    """(1/n) sum x_i*report_i, (d,): what the reports say of theta before any threshold; released beside the estimate."""
+    total = np.zeros(records.d)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for x, y in blocks(records, labels):
+            total += x.T @ (y / records.n)
+    return finite(total)
+
+
+def finite(v: Vector) -> Vector:
+    """NaN to 0 and infinities to 1e150."""
+    return v if np.isfinite(v.sum()) else np.nan_to_num(v, nan=0.0, posinf=1e150, neginf=-1e150)
 
 
 def standard_deviation(t: Tunables, calibrated: Any) -> float:

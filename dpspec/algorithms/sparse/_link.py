@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from dpspec.algorithms.card import Fault, Need, Problem, Tunable, Tunables
 from dpspec.algorithms.sets import Vector
+from dpspec.spec.expr import Expr
 
 #: (u, y) -> (f(u) - y)*f'(u), elementwise.
 Slope: TypeAlias = Callable[[Vector, Vector], Vector]
@@ -38,11 +40,16 @@ FAULTS: Final = (
 
 def slope(p: Problem) -> Slope:
     """The derivative in u of (f(u) - y)^2/2."""
+    assert p.task.link is not None
+    return _slope(p.task.link, tuple(sorted(p.facts.items())))
+
+
+@lru_cache(maxsize=64)
+def _slope(link: Expr, facts: tuple[tuple[str, float], ...]) -> Slope:
     from dpspec.symbolic.links import link_loss
     from dpspec.symbolic.margin import margin_functions
 
-    assert p.task.link is not None
-    return margin_functions(link_loss(p.task.link), dict(p.facts)).derivative
+    return margin_functions(link_loss(link), dict(facts)).derivative
 
 
 def derivative(p: Problem, u: Vector) -> Vector:

@@ -100,12 +100,15 @@ CARD = Card(
     spec="specs/sparse/dp-iht-subgaussian.dps",
 )
 
+#: The audit of the conformance suite needs this factor to see weakened noise: peeling splits the budget over its draws.
+AUDIT_FACTOR = 16.0
+
 
 def accepts(p: Problem, t: Tunables) -> str | None:
     if p.task.form != "linear":
         return "the model is not linear"
-    if t.data == "full" and p.neighbours == "add-remove" and t.kept <= p.d:
-        return None
+    if t.data == "full":  # no batches that could shift or be empty
+        return None if t.kept <= p.d else f"kept = {t.kept} entries of {p.d} cannot be kept"
     return central.refusal(p, t)
 
 
@@ -122,22 +125,18 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
-    w, lam = np.zeros(p.d), sensitivity(p, t)
+    w, last, lam = np.zeros(p.d), np.zeros(p.d), sensitivity(p, t)
     residual = t.tau_res if t.clip == "residual" else math.inf
-
-    def step(w: Any, gradient: Any) -> Any:
-        return project_l2(release.peel("peel", w - t.eta * gradient, sensitivity=lam, kept=t.kept), t.ball)
-
-    if t.data == "split":
-        for x, y in records.rounds(t.T):
-            w = step(w, central.least_squares_gradient(x, y, w, t.K_x, t.K_y, residual))
-        return Estimate(w)
+    batches = iter(records.rounds(t.T)) if t.data == "split" else None
     for _ in range(t.T):
-        total = np.zeros(p.d)
-        for x, y in records.blocks():
+        total, size = np.zeros(p.d), 0
+        for x, y in records.blocks() if batches is None else (next(batches),):
             total += x.shape[0] * central.least_squares_gradient(x, y, w, t.K_x, t.K_y, residual)
-        w = step(w, total / p.n)
-    return Estimate(w)
+            size += x.shape[0]
+        divisor = p.n if batches is None else size
+        last = release.peel("peel", w - t.eta * total / divisor, sensitivity=lam, kept=t.kept)
+        w = project_l2(last, t.ball)
+    return Estimate(w, {"step": last})
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -109,6 +109,9 @@ CARD = Card(
     spec="specs/sparse/dp-iht-truncated.dps",
 )
 
+#: The audit of the conformance suite needs this factor to see weakened noise: peeling splits the budget over its draws.
+AUDIT_FACTOR = 8.0
+
 
 def accepts(p: Problem, t: Tunables) -> str | None:
     return "the model is not linear" if p.task.form != "linear" else central.refusal(p, t)
@@ -125,11 +128,12 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
-    w, lam = np.zeros(p.d), sensitivity(p, t)
+    w, last, lam = np.zeros(p.d), np.zeros(p.d), sensitivity(p, t)
     for x, y in records.rounds(t.T):
         v = w - t.eta * central.least_squares_gradient(x, y, w, t.K, t.K)
-        w = project_l2(release.peel("peel", v, sensitivity=lam, kept=t.kept), t.ball)
-    return Estimate(w)
+        last = release.peel("peel", v, sensitivity=lam, kept=t.kept)
+        w = project_l2(last, t.ball)
+    return Estimate(w, {"step": last})
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

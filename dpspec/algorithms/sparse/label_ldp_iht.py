@@ -126,7 +126,8 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     reports = labels.noisy_labels(records, release)
-    return Estimate(labels.threshold_steps(records, reports, t, t.eta, lambda u, y: u - y))
+    theta = labels.threshold_steps(records, reports, t, t.eta, lambda u, y: u - y)
+    return Estimate(theta, {"cross": labels.cross(records, reports)})
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -103,7 +103,8 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     reports = labels.noisy_labels(records, release, links.at_zero(p))
-    return Estimate(labels.threshold_steps(records, reports, t, t.eta, links.slope(p)))
+    theta = labels.threshold_steps(records, reports, t, t.eta, links.slope(p))
+    return Estimate(theta, {"cross": labels.cross(records, reports)})
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

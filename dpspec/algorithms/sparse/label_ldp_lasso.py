@@ -93,7 +93,9 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     reports = labels.noisy_labels(records, release)
     sd = release.scale("label") * (math.sqrt(2.0) if t.noise == "laplace" else 1.0)
-    return Estimate(lasso(records, reports, t, math.hypot(sd, t.noise_sd)))
+    with np.errstate(over="ignore", invalid="ignore"):  # public features may be anything
+        theta = lasso(records, reports, t, math.hypot(sd, t.noise_sd))
+    return Estimate(labels.finite(theta), {"cross": labels.cross(records, reports)})
 
 
 def lasso(records: Any, reports: Vector, t: Tunables, sd: float) -> Vector:
@@ -108,7 +110,7 @@ def lasso(records: Any, reports: Vector, t: Tunables, sd: float) -> Vector:
             image += x.T @ np.asarray(x @ v)
             squares += float((x**2).sum() if isinstance(x, np.ndarray) else x.multiply(x).sum())
         top = float(np.linalg.norm(image)) / n
-        if top == 0.0:
+        if not 0.0 < top < math.inf:
             return np.zeros(d)
         v = image / (n * top)
     weight = t.threshold * sd * math.sqrt(squares / (n * d)) * math.sqrt(2 * math.log(2 * d) / n)
