@@ -215,7 +215,7 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
             compared = order or bound
             if compared is not None and (name, card.id) not in expected:
                 expected[name, card.id] = _exponents(compared, d.varied)
-            shape = _shape(order, release)
+            shape = bound_shape(order, release)
             trivial = [e for r in results for e in r.trivial[name]]
             starts = _regime(compared, release)
             points.append(
@@ -232,7 +232,7 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
                     "order_shape": shape,
                     "order_expression": order.expression if order is not None else None,
                     "bound_shape": shape if order is not None else bound.value if bound is not None else None,
-                    "lower_shape": _shape(lower, release) if lower is not None else None,
+                    "lower_shape": bound_shape(lower, release) if lower is not None else None,
                     "lower_bounds": [b.to_json() for b in release.bounds if b.type == "lower" and b.measure == measure],
                     "n": draft.facts.get("n") and int(draft.facts["n"]),
                     "regime_starts": starts,
@@ -328,7 +328,7 @@ def _exponents(bound: Any, varied: Sequence[str]) -> dict[str, float]:
     return found
 
 
-def _shape(bound: Any, release: Any) -> float | None:
+def bound_shape(bound: Any, release: Any) -> float | None:
     """A bound's expression with C = 1; None where it has no finite positive value."""
     return None if bound is None else _number(bound.expression, release)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
-from dpspec.report.terminal import guarantee_line, noise_line, plan_text, published_line, record_text, show, study_text
+from dpspec.report.terminal import expected_text, guarantee_line, noise_line, plan_text, published_line, record_text, show, study_text
 
 STYLE = """
 :root{color-scheme:light dark;--bg:#fdfdfc;--fg:#1c1e21;--dim:#5d636b;--line:#d9dcdf;--card:#f4f5f4;
@@ -298,16 +298,10 @@ def _bound_verdicts(body: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         kind = "bad" if "worse" in words else "good" if set(words) <= {"consistent", "better"} else "open"
         title = f"Rate in {variable}" + (f", {algorithm}" if several else "")
         if len(rows) == 1:
-            text = f"{words[0]}: measured {rows[0]['measured']:.3g}, the bound says {_expected(rows[0])}"
+            text = f"{words[0]}: measured {rows[0]['measured']:.3g}, the bound says {expected_text(rows[0])}"
         else:
             text = ", ".join(f"{w} in {words.count(w)}" for w in dict.fromkeys(words)) + f" of {len(rows)} series"
         yield kind, title, text
-
-
-def _expected(r: Mapping[str, Any]) -> str:
-    here = r.get("expected_here")
-    text = f"{r['expected']:.3g}"
-    return text if here is None or abs(here - r["expected"]) < 0.005 else f"{text} ({here:.3g} over these points)"
 
 
 def _points_table(points: Sequence[Mapping[str, Any]]) -> str:
@@ -320,10 +314,11 @@ def _points_table(points: Sequence[Mapping[str, Any]]) -> str:
         if len(set(values)) > 1:
             columns.append((name, values))
     columns += [(name, [show(p["at"].get(name)) for p in points]) for name in points[0]["at"]]
+    if any(_word(p) != "-" for p in points):
+        columns.append(("verdict", [_word(p) for p in points]))
     columns.append(("mean error", [f"{p['error']['mean']:.4g}" for p in points]))
     rest = [
         ("bound", [f"{p['bound']['value']:.4g}" if p["bound"] and p["bound"]["value"] is not None else "-" for p in points]),
-        ("verdict", [_word(p) for p in points]),
         ("within", [_within(p) for p in points]),
         ("trials", [str(p["trials"]) for p in points]),
         ("95% interval", [f"{p['error']['ci95'][0]:.3g} to {p['error']['ci95'][1]:.3g}" for p in points]),
@@ -431,7 +426,7 @@ def _rates_table(body: Mapping[str, Any]) -> str:
                 ", ".join(f"{k} = {show(v)}" for k, v in r.get("at", {}).items()) or "-",
                 f"{r['measured']:.3g}",
                 f"{r['ci95'][0]:.3g} to {r['ci95'][1]:.3g}",
-                _expected(r),
+                expected_text(r),
                 r["verdict"],
             )
             for r in body["rates"]

@@ -168,6 +168,12 @@ def record_text(record: Mapping[str, Any], *, color: bool = False) -> str:
     return "\n".join(lines)
 
 
+def expected_text(r: Mapping[str, Any]) -> str:
+    """The bound's exponent, with its slope over the points of the study where logarithms make it another one."""
+    here, text = r.get("expected_here"), f"{r['expected']:.3g}"
+    return text if here is None or abs(here - r["expected"]) < 0.005 else f"{text} ({here:.3g} over these points)"
+
+
 def vector(values: Any, limit: int = 8) -> str:
     if not isinstance(values, list):
         return show(values)
@@ -196,29 +202,84 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
                 f"{e['mean']:.4g}",
                 f"[{e['ci95'][0]:.4g}, {e['ci95'][1]:.4g}]",
                 "-" if not ref else f"{ref['mean']:.4g}",
+                "-" if not p.get("cost_of_privacy") else f"x {p['cost_of_privacy']['ratio']:.3g}",
                 bound,
                 holds,
             ]
         )
     measure = study["points"][0]["error"]["measure"] if study["points"] else "error"
-    head = ["release", "algorithm", "at", "trials", f"mean {measure}", "95% interval", "non-private", "bound", ""]
+    head = ["release", "algorithm", "at", "trials", f"mean {measure}", "95% interval", "non-private", "cost", "bound", ""]
     lines += table(head, rows)
     for note in study.get("notes", []):
         lines.append("")
         lines += textwrap.wrap(note, WIDTH)
+    for r in study.get("regimes", []):
+        lines += ["", f"{r['algorithm']}: {r['text']}"]
+    idle = [p for p in study["points"] if p.get("trivial_error") and p["error"]["mean"] >= 0.9 * p["trivial_error"]]
+    if idle:
+        lines += ["", f"at {len(idle)} of {len(study['points'])} points the estimate is no better than the zero vector"]
     if study["rates"]:
         lines.append("")
         lines += table(
-            ["rate in", "expected", "measured", "95% interval", "verdict"],
+            ["rate in", "algorithm", "at", "expected", "measured", "95% interval", "verdict"],
             [
-                [r["variable"], f"{r['expected']:.3g}", f"{r['measured']:.3g}", f"[{r['ci95'][0]:.3g}, {r['ci95'][1]:.3g}]", r["verdict"]]
+                [
+                    r["variable"],
+                    r["algorithm"],
+                    ", ".join(f"{k} = {show(v)}" for k, v in r["at"].items()) or "-",
+                    expected_text(r),
+                    f"{r['measured']:.3g}",
+                    f"[{r['ci95'][0]:.3g}, {r['ci95'][1]:.3g}]",
+                    r["verdict"],
+                ]
                 for r in study["rates"]
             ],
         )
-    c = study["constant"]
-    if c:
-        lines += ["", f"constant of the order bound: {c['value']:.4g}, 95% interval [{c['ci95'][0]:.4g}, {c['ci95'][1]:.4g}]"]
+    for c in study["constants"]:
+        fit = f"{c['value']:.4g}, 95% interval [{c['ci95'][0]:.4g}, {c['ci95'][1]:.4g}]"
+        lines += ["", f"constant of the order bound of {c['algorithm']}, {c['expression']}: {fit}"]
     return "\n".join(lines)
+
+
+def theory_text(theory: Mapping[str, Any], *, color: bool = False) -> str:
+    """What the bounds promise over a grid, and what a fitted constant predicts."""
+    lines: list[str] = []
+    for t in theory.get("trade_off", []):
+        if t["kind"] is None:
+            lines += [
+                bold(f"trade-off of {t['release']}", color),
+                f"no proved explicit bound of {t['algorithm']} applies; fit a constant",
+                "",
+            ]
+            continue
+        kind = "promised by the proved bound" if t["kind"] == "explicit" else "predicted with the fitted constant of the order bound"
+        lines.append(bold(f"trade-off of {t['release']}", color) + f"   {t['measure']} {kind} of {t['algorithm']}, {t['theorem']}")
+        head = [f"{t['budget']} \\ n", *(show(float(c)) for c in t["columns"])]
+        rows = []
+        for r, values, fits in zip(t["rows"], t["values"], t["fitted"], strict=True):
+            rows.append([show(r), *("-" if v is None else f"{'~' if f else ''}{v:.4g}" for v, f in zip(values, fits, strict=True))])
+        lines += [*table(head, rows)]
+        if t["kind"] == "explicit" and any(f for fits in t["fitted"] for f in fits):
+            lines.append("~ predicted with the fitted constant of the order bound where no proved explicit bound applies")
+        lines.append("")
+    for p in theory.get("predictions", []):
+        lines.append(bold(f"prediction for {p['release']}", color) + f"   constant of {p['algorithm']} from {p['study']}")
+        c = f"C = {p['constant']:.4g} [{p['ci95'][0]:.4g}, {p['ci95'][1]:.4g}] (study of plan {p['study_plan_sha256'][:12]})"
+        lines.append(f"{p['measure']} about {p['predicted']:.4g} [{p['predicted95'][0]:.4g}, {p['predicted95'][1]:.4g}], {c}")
+        if p["extrapolates"]:
+            lines.append("this n lies outside the study's; the prediction extrapolates")
+        if p["target"] is not None:
+            safe_n, safe_budget = _about(p["least_n_safe"]), _about(p["least_budget_safe"])
+            lines.append(
+                f"for {p['measure']} <= {p['target']:g}: least n about {_about(p['least_n'])} ({safe_n} with the upper end of C), least "
+                f"{p['budget']} about {_about(p['least_budget'])} ({safe_budget}); predictions, not promises"
+            )
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def _about(value: float | None) -> str:
+    return "none in range" if value is None else f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
