@@ -111,7 +111,7 @@ warnings.simplefilter("ignore")
 from sklearn.datasets import load_digits
 which, epsilon, k = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
 x = load_digits().data / 16
-x = x - 0.5
+x = x - x.mean(axis=0)  # stands for a public mean
 x *= np.minimum(1, 1 / np.linalg.norm(x, axis=1))[:, None]
 moment = x.T @ x / len(x)
 best = np.linalg.eigvalsh(moment)[::-1][:k].sum()
@@ -133,7 +133,7 @@ print(json.dumps(found))
 
 
 def peer(which: str, epsilon: float, k: int) -> list[list[float]] | str:
-    python = os.environ.get("DPSPEC_PEERS", sys.executable)
+    python = os.environ.get("DPSPEC_PEERS", sys.executable) if which == "diffprivlib" else sys.executable
     try:
         out = subprocess.run([python, "-c", PEER, which, str(epsilon), str(k)], capture_output=True, text=True, timeout=30)
     except subprocess.TimeoutExpired:
@@ -175,14 +175,13 @@ def central_pca(x: np.ndarray, epsilon: float, k: int, seed: int) -> tuple[float
 def test_no_worse_than_peers_where_they_finish() -> None:
     from sklearn.datasets import load_digits
 
-    x = load_digits().data / 16 - 0.5
+    x = load_digits().data / 16
+    x = x - x.mean(axis=0)  # stands for a public mean, for every method
     x *= np.minimum(1, 1 / np.linalg.norm(x, axis=1))[:, None]
-    for epsilon in (0.5, 1.0, 4.0):
+    for epsilon in (0.1, 1.0, 4.0):
         ours = [central_pca(x, epsilon, 10, seed) for seed in range(3)]
         loss = statistics.mean(o[0] for o in ours)
-        print(
-            f"\nepsilon {epsilon}: ours loses {loss:.3f} of the best, {1e3 * statistics.median(o[1] for o in ours):.1f} ms"
-        )
+        print(f"\nepsilon {epsilon}: ours loses {loss:.3f} of the best, {1e3 * statistics.median(o[1] for o in ours):.1f} ms")
         for which in ("diffprivlib", "opendp"):
             got = peer(which, epsilon, 10)
             if isinstance(got, str):
