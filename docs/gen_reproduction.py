@@ -1,0 +1,159 @@
+"""Runs the specs of specs/reproduce and writes docs/reproduction.md: ``python docs/gen_reproduction.py RESULTS [--no-run]``.
+
+RESULTS is a folder for the studies; finished ones are not run again, interrupted ones go on. ``--no-run``: write the page from what is
+there. Setting and scale come from each spec's opening comment, the claims from docs/reproduction-claims.yaml, the numbers from the
+studies; the verdict is computed from both.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).resolve().parents[1]
+SPECS = ROOT / "specs" / "reproduce"
+CLAIMS = ROOT / "docs" / "reproduction-claims.yaml"
+PAGE = ROOT / "docs" / "reproduction.md"
+
+Body = Mapping[str, Any]
+
+
+def comment(spec: Path) -> str:
+    """The opening comment of a spec: what the document did and what is done here."""
+    lines = itertools.takewhile(lambda x: x.startswith("#"), spec.read_text(encoding="utf-8").splitlines())
+    return " ".join(line.lstrip("# ").strip() for line in lines)
+
+
+def series(points: Sequence[Body], variable: str) -> Iterator[list[Body]]:
+    """Points that differ in ``variable`` alone, ascending."""
+    groups: dict[Any, list[Body]] = {}
+    for p in points:
+        rest = tuple((k, v) for k, v in p["at"].items() if k != variable)
+        groups.setdefault((p["release"], p["algorithm"], rest), []).append(p)
+    for group in groups.values():
+        yield sorted(group, key=lambda p: float(p["at"][variable]))
+
+
+def lower(a: Body, b: Body) -> bool:
+    """Is the mean of ``a`` below that of ``b`` beyond both 95% intervals?"""
+    return bool(a["error"]["ci95"][1] < b["error"]["ci95"][0])
+
+
+def together(found: Sequence[bool | None]) -> bool | None:
+    return False if False in found else None if None in found or not found else True
+
+
+def check(claim: Body, points: Sequence[Body]) -> tuple[str, bool | None]:
+    """The claim in words, and whether the measured means bear it out (None: the intervals do not decide)."""
+    if "falls" in claim or "rises" in claim:
+        word = "falls" if "falls" in claim else "rises"
+        variable = claim[word]
+        found: list[bool | None] = []
+        for group in series(points, variable):
+            first, last = (group[0], group[-1]) if word == "falls" else (group[-1], group[0])
+            found.append(True if lower(last, first) else False if lower(first, last) else None)
+        return f"error {word} with {variable}", together(found)
+    if "flat" in claim:
+        flat = claim["flat"]
+        if flat["in"] == "algorithm":
+            means = {p["algorithm"]: p["error"]["mean"] for p in points if p["algorithm"] in flat["of"]}
+            ratio = max(means.values()) / min(means.values())
+            return f"{' and '.join(flat['of'])} within a factor of {flat['factor']} (measured {ratio:.2g})", ratio <= flat["factor"]
+        ratios = [max(m) / min(m) for m in ([p["error"]["mean"] for p in g] for g in series(points, flat["in"]))]
+        return f"error within a factor of {flat['factor']} over {flat['in']} (measured {max(ratios):.2g})", max(ratios) <= flat["factor"]
+    if "below" in claim:
+        a, b = claim["below"]
+        pairs = [(p, q) for p in points for q in points if (p["algorithm"], q["algorithm"]) == (a, b) and p["at"] == q["at"]]
+        return f"{a} has a lower error than {b}", together([True if lower(p, q) else False if lower(q, p) else None for p, q in pairs])
+    raise ValueError(f"unknown claim {claim}")
+
+
+def verdict(results: Sequence[bool | None]) -> str:
+    """The documents' figures have no numbers, so agreement is a trend and never more."""
+    return {True: "trend only", False: "does not reproduce", None: "not decided"}[together(results)]
+
+
+def show(value: float) -> str:
+    return f"{int(value):,}" if value == int(value) else f"{value:g}"
+
+
+def section(spec: Path, claim: Body | None, body: Body | None) -> tuple[str, str]:
+    """(verdict, Markdown) of one experiment."""
+    out = [f"## {spec.stem}", "", comment(spec), ""]
+    if body is None:
+        return "not run", "\n".join([*out, "Not run yet.", ""])
+    points = body["points"]
+    word = "not judged"
+    if claim is not None:
+        results = [check(c, points) for c in claim["checks"]]
+        word = verdict([r for _, r in results])
+        marks = {True: "yes", False: "**no**", None: "not decided"}
+        out += [f"**Verdict: {word}.** {claim['why'].strip()}", ""]
+        out += ["| the document says | measured |", "|---|---|", *(f"| {text} | {marks[r]} |" for text, r in results), ""]
+    names = list(points[0]["at"])
+    bounds = any(p["bound"] and p["bound"]["value"] is not None for p in points)
+    head = ["algorithm", *names, "trials", f"mean {points[0]['error']['measure']}", "95% interval", "non-private", "zero vector"]
+    head += ["proved bound"] if bounds else []
+    out += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for p in points:
+        e = p["error"]
+        row = [p["algorithm"], *(show(p["at"][n]) for n in names), str(p["trials"]), f"{e['mean']:.4g}"]
+        row += [f"{e['ci95'][0]:.3g} to {e['ci95'][1]:.3g}"]
+        row += [f"{p['reference_error']['mean']:.3g}" if p["reference_error"] else "-"]
+        row += [f"{p['trivial_error']:.3g}" if p.get("trivial_error") is not None else "-"]
+        row += [f"{p['bound']['value']:.3g}" if p["bound"] and p["bound"]["value"] is not None else "-"] if bounds else []
+        out.append("| " + " | ".join(row) + " |")
+    if body["rates"]:
+        out += ["", "| rate in | algorithm | at | bound's exponent | measured | 95% interval | verdict |", "|---|---|---|---|---|---|---|"]
+        for r in body["rates"]:
+            at = ", ".join(f"{k} = {show(v)}" for k, v in r["at"].items()) or "-"
+            interval = f"{r['ci95'][0]:.2f} to {r['ci95'][1]:.2f}"
+            out.append(
+                f"| {r['variable']} | {r['algorithm']} | {at} | {r['expected']:g} | {r['measured']:.2f} | {interval} | {r['verdict']} |"
+            )
+    command = f"dpspec study specs/reproduce/{spec.name} --out {spec.stem}"
+    return word, "\n".join([*out, "", f"`{command}` (seed {body['seed']})", ""])
+
+
+def main(words: Sequence[str]) -> None:
+    results = Path(words[0])
+    claims = YAML(typ="safe").load(CLAIMS.read_text(encoding="utf-8"))
+    rows, sections, versions = [], [], ""
+    for spec in sorted(SPECS.glob("*.dps")):
+        file = results / spec.stem / "study.json"
+        if not file.is_file() and "--no-run" not in words:
+            subprocess.run(
+                [sys.executable, "-m", "dpspec", "study", str(spec), "--out", str(file.parent), "--quiet"], cwd=ROOT, check=False
+            )
+        body = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+        word, text = section(spec, claims.get(spec.stem), body)
+        rows.append(f"| [{spec.stem}](#{spec.stem.replace('.', '')}) | {word} |")
+        sections.append(text)
+        versions = versions or ", ".join(f"{k} {v}" for k, v in (body or {}).get("environment", {}).items())
+    head = [
+        "# Experiments of the documents, repeated",
+        "",
+        "Written by `python docs/gen_reproduction.py RESULTS` from studies that were run; nothing on this page was adjusted to agree. The",
+        "documents' experiments show figures, mostly without numbers, so the most that a comparison can find is the same trend.",
+        "",
+        "- *trend only*: every statement of the document that can be tested holds beyond the 95% intervals",
+        "- *does not reproduce*: one is contradicted beyond them",
+        "- *not decided*: the intervals overlap",
+        "",
+        f"Environment: {versions}.",
+        "",
+        "| experiment | verdict |",
+        "|---|---|",
+    ]
+    PAGE.write_text("\n".join([*head, *rows, "", *sections]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,70 @@
+"""The page of repeated experiments: its verdicts follow from numbers, and every experiment is on it."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from dpspec.compiler.passes import compile_draft
+from dpspec.lang.source import parse_file
+
+ROOT = Path(__file__).resolve().parents[2]
+SPECS = sorted((ROOT / "specs" / "reproduce").glob("*.dps"))
+
+
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    found = importlib.util.spec_from_file_location("gen_reproduction", ROOT / "docs" / "gen_reproduction.py")
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def point(mean: float, algorithm: str = "a", **at: float) -> dict[str, Any]:
+    return {"release": "r", "algorithm": algorithm, "at": at, "error": {"mean": mean, "ci95": [0.9 * mean, 1.1 * mean]}}
+
+
+def test_verdicts_follow_from_the_intervals(generator: ModuleType) -> None:
+    falling = [point(1.0, n=10, e=1), point(0.5, n=20, e=1), point(2.0, n=10, e=2), point(1.0, n=20, e=2)]
+    assert generator.check({"falls": "n"}, falling)[1] is True
+    assert generator.check({"rises": "n"}, falling)[1] is False
+    assert generator.check({"rises": "e"}, falling)[1] is True
+    mixed = [*falling[:3], point(1.95, n=20, e=2)]
+    assert generator.check({"falls": "n"}, mixed)[1] is None  # one series overlaps
+    assert generator.check({"falls": "n"}, [*falling[:3], point(4.0, n=20, e=2)])[1] is False
+    assert generator.check({"flat": {"in": "n", "factor": 2}}, falling)[1] is True
+    assert generator.check({"flat": {"in": "n", "factor": 1.9}}, falling)[1] is False
+    pair = [point(1.0, "a", n=1), point(2.0, "b", n=1)]
+    assert generator.check({"below": ["a", "b"]}, pair)[1] is True
+    assert generator.check({"below": ["b", "a"]}, pair)[1] is False
+    assert generator.check({"below": ["a", "c"]}, pair)[1] is None
+    assert generator.verdict([True, True]) == "trend only"
+    assert generator.verdict([True, None]) == "not decided"
+    assert generator.verdict([None, False]) == "does not reproduce"
+
+
+def test_every_claim_belongs_to_a_spec() -> None:
+    claims = YAML(typ="safe").load((ROOT / "docs" / "reproduction-claims.yaml").read_text(encoding="utf-8"))
+    assert set(claims) <= {s.stem for s in SPECS}
+    assert all(c["why"] and c["checks"] for c in claims.values())
+
+
+def test_every_experiment_that_was_run_is_on_the_page() -> None:
+    text = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    claims = YAML(typ="safe").load((ROOT / "docs" / "reproduction-claims.yaml").read_text(encoding="utf-8"))
+    for name in claims:
+        assert f"## {name}\n" in text
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=[s.stem for s in SPECS])
+def test_experiments_compile_and_state_their_source_and_scale(spec: Path) -> None:
+    draft = compile_draft(parse_file(spec))
+    assert [d for d in draft.diagnostics if d.severity == "error" and d.code != "DP402"] == []
+    assert spec.read_text(encoding="utf-8").startswith("# ")
