@@ -92,7 +92,7 @@ def one(p: Problem, t: Tunables, lam: float) -> Tree:
 def pieces(x: Any, y: Any, rows: int | None = None) -> Iterator[tuple[Any, Any]]:
     """(x, y) in cache-sized blocks; x dense or CSR, as it came."""
     n, d = x.shape
-    step = rows or max(256, (1 << 18) // max(d, 1))
+    step = rows or (max(256, (1 << 18) // max(d, 1)) if isinstance(x, np.ndarray) else 1 << 16)
     for start in range(0, n, step):
         yield x[start : start + step], None if y is None else y[start : start + step]
 

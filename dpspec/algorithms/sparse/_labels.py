@@ -80,7 +80,7 @@ def noisy_labels(records: Any, release: Any, centre: float = 0.0) -> Vector:
 
 def blocks(records: Any, labels: Vector) -> Iterator[tuple[Any, Vector]]:
     """(x, noisy labels) in cache-sized blocks; x dense or CSR, as it came."""
-    start, rows = 0, max(256, (1 << 18) // max(records.d, 1))
+    start, rows = 0, 1 << 16 if getattr(records, "sparse", False) else max(256, (1 << 18) // max(records.d, 1))
     for x, _ in records.blocks(rows):
         stop = start + x.shape[0]
         yield x, labels[start:stop]

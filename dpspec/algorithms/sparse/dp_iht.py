@@ -180,7 +180,9 @@ def clipped_gradient(records: Any, w: Vector, p: Problem, radius: float, norms: 
         with np.errstate(all="ignore"):
             c = p.objective.slope(np.asarray(x @ w), y)
             c = np.clip(c, -(radius / length), radius / length)
-        c = np.where(np.isfinite(c) & np.isfinite(length), c, 0.0)
+        usable = np.isfinite(c) & np.isfinite(length)
+        if not usable.all():
+            x, c = x[usable], c[usable]
         total += x.T @ c
     return total / p.n
 
