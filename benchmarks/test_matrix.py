@@ -1,7 +1,7 @@
 """Matrix estimation: a local PCA trial at n = 1e6, d = 100 against its limit, memory, and peers' PCA at the same budget where they finish.
 
 The limit is bare NumPy on the same thread: draw the records block by block, clip them, accumulate one second moment. Peers run in this
-environment when they are installed, or in the interpreter that DPSPEC_PEERS names; each gets 30 seconds.
+environment when they are installed, or in the interpreters that DPSPEC_DIFFPRIVLIB and DPSPEC_OPENDP name; each gets 30 seconds.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,7 +69,7 @@ def cell() -> Cell:
 
 
 @pytest.mark.benchmark(group="matrix study")
-def test_throughput(benchmark) -> None:
+def test_throughput(benchmark: Any) -> None:
     from threadpoolctl import threadpool_limits
 
     c = cell()
@@ -133,7 +134,7 @@ print(json.dumps(found))
 
 
 def peer(which: str, epsilon: float, k: int) -> list[list[float]] | str:
-    python = os.environ.get("DPSPEC_PEERS", sys.executable) if which == "diffprivlib" else sys.executable
+    python = os.environ.get(f"DPSPEC_{which.upper()}", sys.executable)
     try:
         out = subprocess.run([python, "-c", PEER, which, str(epsilon), str(k)], capture_output=True, text=True, timeout=30)
     except subprocess.TimeoutExpired:
