@@ -89,6 +89,16 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
             where = f"{error.filename}: " if error.filename else ""
             note(f"error: {where}{error.strerror or error}")
             stop(UNUSABLE)
+        except Exception as error:
+            if type(error).__name__ not in ("PrivacyError", "AccountingMismatch"):
+                raise
+            code, message = getattr(error, "code", "DP307"), getattr(error, "message", str(error))
+            if as_json:
+                emit_json({"path": "", "diagnostics": [{"code": code, "severity": "error", "message": message, "help": "", "span": None}]})
+            else:
+                note(f"error[{code}]: {message}")
+                note("help: nothing was written; this is a fault of the algorithm or of dpspec, not of your spec")
+            stop(FINDINGS)
 
     return wrapper
 

@@ -17,7 +17,7 @@ def plan_text(plan: Mapping[str, Any], *, color: bool = False, verbose: bool = F
 
 def _plan(plan: Mapping[str, Any], color: bool, verbose: bool) -> Iterator[str]:
     g = plan["guarantee"]
-    yield bold(plan["analysis"], color) + f"   {g['model']} · {g['neighbours']} · unit {g['unit']} · {plan['spec']['path']}"
+    yield bold(plan["analysis"], color) + f"   {g['model']} · {g['neighbours']} · unit {g['unit']}{only(g)} · {plan['spec']['path']}"
     yield f"plan {plan['sha256'][:12]}"
     yield ""
     yield from block("privacy", [guarantee_line(g), *plan["risk"]], color)
@@ -45,6 +45,11 @@ def _assumptions(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         head = f"{a['name']:<16} {a['status']:<9} "
         lines += textwrap.wrap(a["evidence"], WIDTH - LABEL, initial_indent=head, subsequent_indent=" " * len(head))
     return lines
+
+
+def only(g: Mapping[str, Any]) -> str:
+    """What of a record is protected, where it is not all of it."""
+    return "" if g.get("protects", "records") == "records" else f" · protects {g['protects']} only"
 
 
 def guarantee_line(g: Mapping[str, Any]) -> str:
@@ -168,6 +173,14 @@ def record_text(record: Mapping[str, Any], *, color: bool = False) -> str:
     return "\n".join(lines)
 
 
+def ratio_text(c: Mapping[str, Any]) -> tuple[str, str, str]:
+    return times(c["ratio"]), f"{times(c['ci95'][0])} to {times(c['ci95'][1])}", c["error"]
+
+
+def times(value: float) -> str:
+    return f"{value:,.0f}" if 100 <= value < 1e9 else f"{value:.3g}"
+
+
 def expected_text(r: Mapping[str, Any]) -> str:
     """The bound's exponent, with its slope over the points of the study where logarithms make it another one."""
     here, text = r.get("expected_here"), f"{r['expected']:.3g}"
@@ -202,7 +215,7 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
                 f"{e['mean']:.4g}",
                 f"[{e['ci95'][0]:.4g}, {e['ci95'][1]:.4g}]",
                 "-" if not ref else f"{ref['mean']:.4g}",
-                "-" if not p.get("cost_of_privacy") else f"x {p['cost_of_privacy']['ratio']:.3g}",
+                "-" if not p.get("cost_of_privacy") else f"x {times(p['cost_of_privacy']['ratio'])}",
                 bound,
                 holds,
             ]
@@ -235,6 +248,12 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
                 for r in study["rates"]
             ],
         )
+    if study.get("comparisons"):
+        rows = [
+            [c["algorithm"], c["against"], ", ".join(f"{k} = {show(v)}" for k, v in c["at"].items()) or "-", *ratio_text(c)]
+            for c in study["comparisons"]
+        ]
+        lines += ["", *table(["algorithm", "against", "at", "ratio of errors", "95% interval", "error"], rows)]
     for c in study["constants"]:
         fit = f"{c['value']:.4g}, 95% interval [{c['ci95'][0]:.4g}, {c['ci95'][1]:.4g}]"
         lines += ["", f"constant of the order bound of {c['algorithm']}, {c['expression']}: {fit}"]

@@ -7,6 +7,7 @@ import pytest
 from dpspec.compiler.passes import compile_draft
 from dpspec.compiler.plan import make_plan
 from dpspec.lang.source import parse_text
+from dpspec.report.terminal import plan_text
 from dpspec.spec.diagnostics import SpecError
 
 COVARIANCE = """\
@@ -118,6 +119,7 @@ def test_the_guarantee_says_what_it_protects(words: str, protects: str) -> None:
     spec = text(privacy=words) if "labels" not in words else LABELS
     body = make_plan(parse_text(spec, path="t.dps", surface="dps")).to_json()
     assert body["guarantee"]["protects"] == protects
+    assert (f"protects {protects} only" in plan_text(body)) == (protects != "records")
 
 
 LABELS = """\
