@@ -253,7 +253,7 @@ def search(
         return uses(tree, found, levels_at(Fraction(math.exp(log_rho))), neighbours), float(epsilon)
 
     excess = _excess(at, float(delta))
-    root = _root(excess, _start(found, epsilon, delta, by_zcdp))
+    root = _root(excess, _start(found, share, by_zcdp))
     rho, accountant = by_zcdp, "zCDP sum"
     if root is not None and Fraction(math.exp(root)) > by_zcdp:
         rho, accountant = Fraction(math.exp(root)), "PLD"
@@ -281,12 +281,24 @@ def _log_epsilon(leaf: Leaf, level: float) -> float:
     return -math.log(level) if leaf.draw.mechanism.family == "laplace" else math.log(level)
 
 
-def _start(found: Mapping[str, Leaf], epsilon: Fraction, delta: Fraction, by_zcdp: Fraction) -> float:
-    """log of a first rho: zCDP's, raised for sampling as in the central limit q^2 (e^(1/z^2) - 1) per use (no guarantee rests on it)."""
-    rate = max((float(leaf.sampling.rate) if accounting.is_sampled(leaf) else 1.0) for leaf in found.values())  # type: ignore[union-attr]
-    if rate == 1:
-        return math.log(by_zcdp)
-    uses_each = min(leaf.count for leaf in found.values())
-    mu = 2 * float(by_zcdp)  # mu^2
-    each = math.log1p(mu / (rate * rate * uses_each))  # 1/z^2
-    return math.log(max(float(by_zcdp), each * uses_each / 2 * 0.8))
+def _start(found: Mapping[str, Leaf], share: Mapping[str, Fraction], by_zcdp: Fraction) -> float:
+    """log of a first rho: the one at which the draws spend about the mu^2 of zCDP, a sampled use q^2 (e^(1/z^2) - 1) as in the central
+    limit and any other use 1/z^2 = 2*rho*share/count (no guarantee rests on it)."""
+    target = 2 * float(by_zcdp)
+    parts = [
+        (leaf.count, float(leaf.sampling.rate) if leaf.sampling is not None and accounting.is_sampled(leaf) else 1.0, float(share[name]))
+        for name, leaf in found.items()
+    ]
+
+    def spends(log_rho: float) -> float:
+        each = [(count, rate, min(2 * math.exp(log_rho) * part / count, 500.0)) for count, rate, part in parts]
+        return sum(count * (rate * rate * math.expm1(z) if rate < 1 else z) for count, rate, z in each)
+
+    low = math.log(float(by_zcdp))
+    high = low + 60.0
+    if spends(low) >= 0.999 * target:
+        return low
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if spends(middle) < target else (low, middle)
+    return max(low + math.log(0.8), math.log(float(by_zcdp)))

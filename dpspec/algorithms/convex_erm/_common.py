@@ -1,0 +1,83 @@
+"""What the algorithms of this family share: the requirements, the kind of budget, the prox of the whole regulariser."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from dpspec.algorithms.card import Problem
+from dpspec.algorithms.formulas import STRENGTH
+from dpspec.algorithms.objective import Objective
+from dpspec.algorithms.sets import Vector, constraint_set
+
+#: Noise of density exp(-|z|/b) in d dimensions is as long as Gaussian noise of mu = epsilon/sqrt(d + 1): E|z|^2 = d(d + 1) b^2.
+STRENGTH_ANY: Final = f"{STRENGTH} else epsilon/sqrt(d + 1)"
+
+
+def refused(p: Problem, *, smooth: bool = False, strongly: bool = False, fixed_batches: bool = False) -> str | None:
+    """The first requirement of a convex empirical risk that fails, or None."""
+    if getattr(p.task, "pairwise", False):
+        return "the loss is over pairs of records"
+    if p.loss is None:
+        return "the loss has no certificate"
+    if not (math.isfinite(p.loss.lipschitz) and p.loss.lipschitz > 0):
+        return "no finite Lipschitz constant of the loss is proved over the enforced record domain"
+    if not p.loss.convex:
+        return "the loss is not proved convex in w"
+    if p.task.over.kind == "sparse":
+        return "the k-sparse vectors are not a convex set"
+    if smooth and not (math.isfinite(p.loss.smooth) and p.loss.smooth > 0):
+        return "no finite smoothness constant of the loss is proved"
+    if strongly and not p.loss.l2 > 0:
+        return "the objective has no ridge term lam/2*|w|^2, and the method rests on strong convexity"
+    if fixed_batches and p.neighbours != "replace-one":
+        return f"its batches have a fixed size, which is accounted for under replace-one, not under {p.neighbours}"
+    return None
+
+
+def moved(p: Problem) -> float:
+    """How many gradient norms L a sum of gradients moves between neighbours: 2 when a record is replaced, else 1."""
+    return 2.0 if p.neighbours == "replace-one" else 1.0
+
+
+def mean_sensitivity(p: Problem, count: int | None = None) -> float:
+    """l2 sensitivity of (1/count) sum grad phi_i, |grad phi_i| <= L, with the public divisor ``count`` (n when left out), rounded up."""
+    assert p.loss is not None
+    return math.nextafter(moved(p) * p.loss.lipschitz / (p.n if count is None else count), math.inf)
+
+
+def is_pure(p: Problem) -> bool:
+    """Whether the budget is epsilon alone."""
+    return not ({"delta", "rho", "mu"} & p.facts.keys())
+
+
+def prox(f: Objective, v: Vector, step: float) -> Vector:
+    """argmin over u in the set of |u - v|^2/2 + step*(l2/2 |u|^2 + l1 |u|_1): the ridge only rescales the point and the step."""
+    shrink = 1.0 + step * float(f.l2)
+    return f.prox(v / shrink, step / shrink)
+
+
+def distance(p: Problem) -> float:
+    """D >= |w_0 - w*|, w_0 the point of the set nearest to 0: that of the set, or L/lam on R^d (lam |w*| = |mean gradient at w*|);
+    infinite otherwise."""
+    assert p.loss is not None
+    if p.task.over.kind != "reals":
+        return constraint_set(p.task.over, p.facts).distance_bound(p.d)
+    if not p.loss.l2 > 0:
+        return math.inf
+    return p.loss.lipschitz / p.loss.l2
+
+
+def start_gap(p: Problem) -> float:
+    """A bound of F(w_0) - F*: the slope times the distance; log 2 for the logistic loss from 0."""
+    assert p.loss is not None
+    far = distance(p)
+    slope = p.loss.lipschitz * far if math.isfinite(far) else math.inf
+    centred = p.task.over.kind in ("reals", "ball")
+    return min(slope, math.log(2)) if p.loss.name == "logistic" and centred and p.loss.l1 == 0 else slope
+
+
+def norm(v: Vector) -> float:
+    return float(np.linalg.norm(v))

@@ -1,0 +1,122 @@
+"""Private mirror descent over balls and the simplex.
+
+    w_{t+1} = argmin over the set of eta <grad F(w_t) + e_t, w> + V(w, w_t),   e_t ~ N(0, s^2 I),   t = 0..T-1; the average is released.
+
+Source: 000, section 3.1.4, Table 3.3 (Talwar, Thakurta, Zhang 2014). T Gaussian draws of sensitivity 2L/n compose exactly.
+
+Bound, in units of the set (potential 1-strongly convex in its norm, V >= V(w*, w_0), M = L + lam R the slope times the set's l2 radius,
+W >= E |e|_*^2/s^2): E F(average) - F* <= V/(eta T) + eta (M + s sqrt(W))^2/2, by the mirror inequality and Minkowski's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dpspec.algorithms.card import Bound, Card, Need, Problem, Source, Tunable, Tunables
+from dpspec.algorithms.convex_erm._common import mean_sensitivity, refused
+from dpspec.algorithms.convex_erm._mirror import Geometry, geometry
+from dpspec.algorithms.estimate import Estimate
+from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
+from dpspec.privacy.mechanisms.gaussian import Gaussian
+from dpspec.privacy.schedule import Draw, Repeat, Tree
+
+CARD = Card(
+    id="dp-mirror-descent",
+    title="Private mirror descent",
+    family="convex_erm",
+    task="minimise",
+    models=("central",),
+    guarantees=("approx", "zcdp", "gdp"),
+    sources=(Source("000", "3.1.1, 3.1.4", "noisy mirror descent of Talwar, Thakurta, Zhang 2014 (cited)", ("Table 3.3",)),),
+    summary="Mirror descent on noisy full gradients: Euclidean, p-norm or entropic steps by the shape of the set.",
+    needs=(
+        Need("lipschitz", "privacy", "every record's gradient has l2 norm at most L on the set"),
+        Need("convex", "utility", "the loss is convex in w"),
+    ),
+    tunables={
+        "strength": Tunable(STRENGTH, STRENGTH_SOURCE),
+        "T": Tunable(
+            "ceil(max(20, min(n^2*strength^2/(4*d), 500)))",
+            "n^2 mu^2/W equalises slope and noise (Table 3.3); d bounds W; at most 500 for cost",
+            integer=True,
+            minimum=1,
+            maximum=1e6,
+        ),
+        "pace": Tunable("2", "step over the one that the worst-case bound asks for", minimum=1e-6),
+    },
+    bounds=(
+        Bound(
+            "excess-empirical-risk",
+            "explicit",
+            "upper",
+            "V/(eta*T) + eta*(M + scale*sqrt(W))^2/2",
+            "proved",
+            "mirror inequality",
+            conditions="eta = pace*sqrt(2*V/T)/(M + scale*sqrt(W)), M = (L + lam*R)*R, V and W as in the docstring",
+        ),
+        Bound(
+            "excess-empirical-risk",
+            "order",
+            "upper",
+            "C*sqrt(W)*log(n)/(n*epsilon)",
+            "claimed",
+            "Table 3.3 (Talwar, Thakurta, Zhang 2014)",
+            conditions="T = n^2 epsilon^2/(W log(n)^2), log(1/delta) left out",
+        ),
+    ),
+    cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*n*(d + 1)"},
+    spec="specs/convex_erm/dp-mirror-descent.dps",
+)
+
+
+def accepts(p: Problem, t: Tunables) -> str | None:
+    reason = refused(p)
+    if reason is None and geometry(p) is None:
+        return "it needs a set with a mirror map: an l1, l2 or linf ball, or the simplex"
+    if reason is None and p.loss.l1 > 0:  # type: ignore[union-attr]
+        return "an l1 term has no closed mirror step here (use an l1 ball)"
+    return reason
+
+
+def schedule(p: Problem, t: Tunables) -> Tree:
+    return Repeat(Draw("gradient", Gaussian(mean_sensitivity(p), p.d)), t.T)
+
+
+def _terms(p: Problem, t: Tunables, shape: Geometry, scale: float) -> tuple[float, float]:
+    """(eta, M + s sqrt(W)) in units of the set; the noise scale is a public number of the plan."""
+    assert p.loss is not None
+    far = shape.radius * shape.l2
+    steep = (p.loss.lipschitz + p.loss.l2 * far) * far + scale * math.sqrt(shape.width) * shape.radius
+    return float(t.pace * math.sqrt(2 * shape.far / t.T) / steep), steep
+
+
+def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+    f, s, shape = p.objective, mean_sensitivity(p), geometry(p)
+    assert shape is not None
+    eta, _ = _terms(p, t, shape, release.scale("gradient"))
+    R, u = shape.radius, shape.start
+    total = np.zeros(p.d)
+    for _ in range(t.T):
+        total += u
+        g = release.gaussian("gradient", f.data_gradient(R * u, records, p.n), sensitivity=s) + f.l2 * R * u
+        u = shape.step(u, eta * R * g)
+    return Estimate(R * total / t.T)
+
+
+def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
+    return {"mirror inequality": _value(p, t, calibrated)}
+
+
+def _value(p: Problem, t: Tunables, calibrated: Any) -> float:
+    shape = geometry(p)
+    assert shape is not None
+    eta, steep = _terms(p, t, shape, calibrated.scale("gradient"))
+    return float(shape.far / (eta * t.T) + eta * steep**2 / 2)
+
+
+def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
+    """The explicit bound: the average of all iterates does not do much better."""
+    return _value(p, t, calibrated)

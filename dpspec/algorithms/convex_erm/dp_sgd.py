@@ -1,0 +1,164 @@
+"""Noisy projected stochastic gradient descent on secret batches.
+
+    w_{t+1} = prox(w_t - eta*(mean over a batch of b of grad phi_i + lam*w_t + e_t)),   e_t ~ N(0, s^2 I),   t = 0..T-1,
+
+and the average of the last half is released. The batch is a uniform subset of exactly b records, drawn for every step, the sampler that
+the accountant assumes under replace-one; the sensitivity of its mean is 2L/b. Source: 000, sections 3.1.1 and 3.1.5, names the
+method of Bassily, Smith and Thakurta 2014 (batch 1, T = n^2, advanced composition), whose constants are safe and loose by a factor of
+6 to 12 in epsilon; 000, Lemma 2.1.7 quotes Abadi et al. 2016 with noise (G/n) sigma, n/l times too small for a batch of l.
+
+The step length tau = eta*T is that of :mod:`dpspec.algorithms.convex_erm.dp_gd`; b is the least batch with noise multiplier about 1.5,
+where sampling loses little against full batches, so the cost is about n*strength*sqrt(T) gradients instead of n*T.
+
+Bound (standard projected descent; V >= |w_0 - w*|^2, G = L + lam*Q the largest slope of F over a set of diameter Q, average of all steps):
+E F - F* <= V/(2 eta T) + eta (G^2 + d s^2)/2. The average of the last half costs a factor: with u = w* and the last K = T/2 steps the first
+term is Q^2/(2 eta K), Q the diameter.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
+from dpspec.algorithms.convex_erm._common import mean_sensitivity, refused
+from dpspec.algorithms.convex_erm._reduced import bad_batch
+from dpspec.algorithms.estimate import Estimate, Published
+from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
+from dpspec.algorithms.sets import constraint_set
+from dpspec.privacy.mechanisms.gaussian import Gaussian
+from dpspec.privacy.schedule import Draw, Repeat, Sampled, Tree
+
+CARD = Card(
+    id="dp-sgd",
+    title="Noisy stochastic gradient descent",
+    family="convex_erm",
+    task="minimise",
+    models=("central",),
+    guarantees=("approx",),
+    sources=(
+        Source("000", "2.1, 3.1.1, 3.1.5", "DP-SGD of Bassily, Smith, Thakurta 2014 (cited)", ("Lemma 2.1.7", "Table 3.1", "Table 3.2")),
+    ),
+    summary="Gaussian noise on gradients of secret fixed-size batches, numerical accounting, averaged iterates.",
+    needs=(
+        Need("lipschitz", "privacy", "every record's gradient has l2 norm at most L on the set"),
+        Need("convex", "utility", "the loss is convex in w"),
+    ),
+    tunables={
+        "reach": Tunable(
+            "min(w_radius, L/B) else w_radius else 1", "distance to cover: the set's radius, at most the scale L/B of a weight"
+        ),
+        "strength": Tunable(STRENGTH, STRENGTH_SOURCE),
+        "tau": Tunable(
+            "1/(2*L*sqrt(d)/(reach*n*strength) + lam/4)", "total step length, as for full batches: least D^2/(2 tau) + 2 d tau (L/(n mu))^2"
+        ),
+        "T": Tunable(
+            "ceil(max(50, min(4*(B + lam)*tau, 400))) else 200", "steps of at most a quarter of 1/(B + lam) while few", True, 1, 1e6
+        ),
+        "eta": Tunable("min(tau/T, 1/(B + lam)) else tau/T", "step", minimum=0.0),
+        "b": Tunable("ceil(min(n, 1.5*n*strength/sqrt(T)))", "least batch with a noise multiplier of about 1.5", True, 1),
+    },
+    bounds=(
+        Bound(
+            "excess-empirical-risk",
+            "explicit",
+            "upper",
+            "Q^2/(2*eta*K) + eta*((L + lam*Q)^2 + d*scale^2)/2",
+            "proved",
+            "projected descent",
+            conditions="a bounded set of diameter Q, no l1 term; K = T - floor(T/2) averaged steps",
+        ),
+        Bound(
+            "excess-empirical-risk",
+            "order",
+            "upper",
+            "C*L*D*sqrt(d)*log(n)^(3/2)*sqrt(log(1/delta))/(n*epsilon)",
+            "claimed",
+            "Table 3.2 (Bassily, Smith, Thakurta 2014)",
+            conditions="convex, T = n^2",
+        ),
+        Bound(
+            "excess-empirical-risk",
+            "order",
+            "upper",
+            "C*L^2*d*log(n)^2*log(1/delta)/(lam*n^2*epsilon^2)",
+            "claimed",
+            "Table 3.1 (Bassily, Smith, Thakurta 2014)",
+            conditions="strongly convex, T = n^2",
+        ),
+    ),
+    faults=(
+        Fault(
+            "000 Lemma 2.1.7: noise (G/n) sigma on the gradient of a batch of l records",
+            "sigma is relative to the sum over the batch, so the mean needs G sigma/l: as printed the noise is n/l times too small",
+            "tests/algorithms/test_dp_gd_faults.py::test_lemma_2_1_7_has_the_wrong_scale",
+            "privacy",
+        ),
+        Fault(
+            "000 Lemma 2.1.7: sigma >= c2 q sqrt(T log(1/delta))/epsilon with unspecified constants",
+            "the moments bound behind it needs sigma >= 1 and q < 1/(16 sigma): at q = 1e-5 and 2400 steps the formula gives 0.0015 and a "
+            "noise multiplier above 0.3 is necessary",
+            "tests/algorithms/convex/test_variance_reduction_faults.py::test_dp_svrg_as_printed_is_not_private",
+            "privacy",
+        ),
+    ),
+    cost={"gradients": "T*b", "rounds": "T", "memory_bytes": "8*n*(d + 1)"},
+    spec="specs/convex_erm/dp-sgd.dps",
+)
+
+
+def accepts(p: Problem, t: Tunables) -> str | None:
+    reason = refused(p, fixed_batches=True) or bad_batch(p, t)
+    return reason if reason is not None or t.eta > 0 else "the step size must be positive"
+
+
+def schedule(p: Problem, t: Tunables) -> Tree:
+    return Repeat(Sampled(Draw("gradient", Gaussian(mean_sensitivity(p, t.b), p.d)), "fixed", t.b / p.n, p.n), t.T)
+
+
+def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+    f, s = p.objective, mean_sensitivity(p, t.b)
+    w = f.over.start(p.d)
+    total = np.zeros(p.d)
+    for step in range(t.T):
+        batch = records.take(release.batch("gradient"))
+        g = release.gaussian("gradient", f.data_gradient(w, batch, t.b), sensitivity=s)
+        if step >= t.T // 2:
+            total += w
+        w = f.prox(w - t.eta * (g + f.l2 * w), t.eta)
+    return Estimate(total / (t.T - t.T // 2))
+
+
+def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
+    assert p.loss is not None
+    if p.task.over.kind not in ("ball", "simplex") or p.loss.l1 > 0:
+        return {}
+    Q = constraint_set(p.task.over, p.facts).diameter(p.d)  # it also bounds |w| there
+    kept, slope = t.T - t.T // 2, p.loss.lipschitz + p.loss.l2 * Q
+    value = Q**2 / (2 * t.eta * kept) + t.eta * (slope**2 + p.d * calibrated.scale("gradient") ** 2) / 2
+    return {"projected descent": value} if value <= slope * Q else {}
+
+
+def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:
+    """The noise that Lemma 2.1.7 with c2 = 1 puts on a batch mean; a lower bound of what it spends, from one step."""
+    if budget.kind != "approx":
+        return ()
+    from scipy.special import log_ndtr
+
+    assert p.loss is not None
+    e, delta, q = float(budget.epsilon_exact), float(budget.delta_exact), t.b / p.n
+    sigma = p.loss.lipschitz / p.n * q * math.sqrt(t.T * math.log(1 / delta)) / e
+    h = p.loss.lipschitz / t.b / sigma  # the record's own gradient in units of noise, its replacement's is the opposite
+    least = math.log(q / 2 - delta) - float(log_ndtr(-h)) if q / 2 > delta else 0.0
+    return (
+        Published(
+            "000 Lemma 2.1.7 (c2 = 1)",
+            "gradient",
+            "L/n*q*sqrt(T*log(1/delta))/epsilon, q = b/n",
+            sigma,
+            max(0.0, least),
+            "n/b times too small on a batch mean; at least this epsilon by a single step",
+        ),
+    )

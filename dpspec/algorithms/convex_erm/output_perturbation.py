@@ -1,0 +1,151 @@
+"""Output perturbation of gradient descent.
+
+    w_{t+1} = prox(w_t - eta*grad F(w_t)), t = 0..T-1, from a public point;   released: the projection of w_T + noise,
+
+Gaussian noise, or noise of density exp(-|z|/b) under a pure budget. Source: 000, sections 3.1.1 and 3.1.5, Tables 3.1 and
+3.2 (Zhang et al. 2017, cited without constants). Sensitivity, re-derived: a prox-gradient step with eta <= 2/(B + 2 lam) is a
+contraction by 1 - eta*lam (of the
+smooth part F + ridge, whose smoothness is B + lam) and the mean gradient moves by at most 2L/n (replace-one), so runs on neighbours are
+at most (2L/n) eta sum_{t<T} (1 - eta lam)^t apart: 2 L eta T/n without a ridge, at most 2L/(n lam) with one. Projection and prox are
+non-expansive, so sets and an l1 term are allowed, unlike in the table.
+
+Bound on a ball or R^d, c the smoothness B + lam of F: E F(w) - F* <= D^2/(2 eta T) + c/2 E|noise|^2 + G sqrt(E|noise|^2)
+with G = 0 on R^d (the noise has mean zero) and the largest slope L + lam D on a set (projection does not lengthen the noise).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
+from dpspec.algorithms.convex_erm._common import STRENGTH_ANY, distance, is_pure, mean_sensitivity, refused
+from dpspec.algorithms.estimate import Estimate
+from dpspec.algorithms.formulas import STRENGTH_SOURCE
+from dpspec.privacy.mechanisms.gaussian import Gaussian
+from dpspec.privacy.mechanisms.norm_laplace import NormLaplace
+from dpspec.privacy.schedule import Draw, Tree
+
+CARD = Card(
+    id="output-perturbation",
+    title="Output perturbation of gradient descent",
+    family="convex_erm",
+    task="minimise",
+    models=("central",),
+    guarantees=("pure", "approx", "zcdp", "gdp"),
+    sources=(Source("000", "3.1.1, 3.1.5", "DP-GD of Zhang et al. 2017 (cited)", ("Table 3.1", "Table 3.2")),),
+    summary="Gradient descent without noise, one noisy vector at the end; the sensitivity follows from contraction.",
+    needs=(
+        Need("lipschitz", "privacy", "every record's gradient has l2 norm at most L on the set"),
+        Need("smooth", "privacy", "the objective is smooth, so that gradient steps contract"),
+        Need("convex", "privacy", "the loss is convex in w, so that gradient steps do not expand"),
+    ),
+    tunables={
+        "reach": Tunable("min(w_radius, L/B) else L/B", "distance to cover"),
+        "strength": Tunable(STRENGTH_ANY, STRENGTH_SOURCE),
+        "eta": Tunable("1/(B + lam)", "step", minimum=0.0),
+        "T": Tunable(
+            "ceil(max(5, min((B + lam)*((reach*n*strength)^2/(8*B*d*L^2))^(1/3), 5*(B + lam)/lam, 3000)))"
+            " else ceil(max(5, min((B + lam)*((reach*n*strength)^2/(8*B*d*L^2))^(1/3), 3000)))",
+            "least D^2/(2 tau) + B/2 d (2 L tau/(n mu))^2, tau = eta T, at most 5/lam",
+            integer=True,
+            minimum=1,
+            maximum=1e6,
+        ),
+    },
+    bounds=(
+        Bound(
+            "excess-empirical-risk",
+            "explicit",
+            "upper",
+            "D^2/(2*eta*T) + (B+lam)/2*N + G*sqrt(N)",
+            "proved",
+            "descent and smoothness",
+            conditions="N = d*scale^2 (Gaussian) or d*(d+1)*scale^2 (pure); G = 0 on R^d, else L + lam*D; eta <= 1/(B + lam), no l1 term",
+        ),
+        Bound(
+            "excess-empirical-risk",
+            "order",
+            "upper",
+            "C*d/(n^2*epsilon^2)",
+            "claimed",
+            "Table 3.1 (Zhang et al. 2017)",
+            conditions="strongly convex, log(1/delta) left out",
+        ),
+        Bound(
+            "excess-empirical-risk",
+            "order",
+            "upper",
+            "C*(sqrt(d)/(n*epsilon))^(2/3)",
+            "claimed",
+            "Table 3.2 (Zhang et al. 2017)",
+            conditions="convex, log(1/delta) left out",
+        ),
+    ),
+    faults=(
+        Fault(
+            "000 section 3.1.5: the comparator DP-GD",
+            "the cited paper is output perturbation; noisy gradient descent is dp-gd, and both are here",
+            "dpspec.algorithms.convex_erm.dp_gd",
+            "text",
+        ),
+    ),
+    cost={"gradients": "n*T", "rounds": "1", "memory_bytes": "8*n*(d + 1)"},
+    spec="specs/convex_erm/output-perturbation.dps",
+)
+
+
+def sensitivity(p: Problem, t: Tunables) -> float:
+    """eta*(moved*L/n)*sum_{t<T} (1 - eta*lam)^t, rounded up."""
+    assert p.loss is not None
+    lam = p.loss.l2
+    length = -math.expm1(t.T * math.log1p(-t.eta * lam)) / lam if lam > 0 else t.eta * t.T
+    return mean_sensitivity(p) * length * (1 + 1e-9)
+
+
+def accepts(p: Problem, t: Tunables) -> str | None:
+    reason = refused(p, smooth=True)
+    if reason is None and not 0 < t.eta <= 2 / (p.loss.smooth + 2 * p.loss.l2):  # type: ignore[union-attr]
+        return "the step is longer than 2/(B + 2 lam), where gradient steps need not contract"
+    return reason
+
+
+def schedule(p: Problem, t: Tunables) -> Tree:
+    s = sensitivity(p, t)
+    return Draw("output", NormLaplace(s, p.d) if is_pure(p) else Gaussian(s, p.d))
+
+
+def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+    f = p.objective
+    w = f.over.start(p.d)
+    for _ in range(t.T):
+        w = f.prox(w - t.eta * f.gradient(w, records, p.n), t.eta)
+    noisy = (release.norm_laplace if is_pure(p) else release.gaussian)("output", w, sensitivity=sensitivity(p, t))
+    return Estimate(f.over.project(np.asarray(noisy)))
+
+
+def noise_energy(p: Problem, calibrated: Any) -> float:
+    """E|noise|^2 of the one draw."""
+    scale, d = calibrated.scale("output"), p.d
+    return float(scale**2 * d * (d + 1 if is_pure(p) else 1))
+
+
+def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
+    assert p.loss is not None
+    D, N = distance(p), noise_energy(p, calibrated)
+    short = t.eta * (p.loss.smooth + p.loss.l2) <= 1 + 1e-12
+    if not (math.isfinite(D) and short and p.loss.l1 == 0 and p.task.over.kind in ("reals", "ball")):
+        return {}
+    slope = 0.0 if p.task.over.kind == "reals" else p.loss.lipschitz + p.loss.l2 * max(D, 1.0)
+    value = D**2 / (2 * t.eta * t.T) + (p.loss.smooth + p.loss.l2) / 2 * N + slope * math.sqrt(N)
+    return {"descent and smoothness": value} if value <= (p.loss.lipschitz + p.loss.l2 * D) * 2 * D else {}
+
+
+def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
+    """The bound on R^d at distance ``reach``, with the mean curvature B/d of records that spread evenly in place of B."""
+    assert p.loss is not None
+    shrunk = math.expm1(min(p.loss.l2 * t.eta * t.T, 700.0)) / p.loss.l2 if p.loss.l2 > 0 else t.eta * t.T
+    curvature = p.loss.smooth / math.sqrt(p.d) + p.loss.l2
+    return float(t.reach**2 / (2 * shrunk) + curvature / 2 * noise_energy(p, calibrated))

@@ -1,0 +1,74 @@
+"""Private Frank-Wolfe: the sensitivity that the run enforces, the choice's law, and the bound."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.stats import laplace
+
+from dpspec.algorithms.convex_erm import dp_frank_wolfe
+from dpspec.algorithms.convex_erm.dp_frank_wolfe import clipped_gradient
+from dpspec.data.records import Records
+from dpspec.spec.expr import Num
+from dpspec.spec.model import Ball
+from tests.algorithms.support import logistic, minimise, plan, study, tunables
+
+
+def problem(n, d, **facts):
+    return minimise(n, d, logistic(), over=Ball(norm="l1", radius=Num(2)), facts={"w_radius": 2.0, **facts})
+
+
+def test_one_large_record_moves_the_scores_no_further_than_planned():
+    """A record with entries a thousand times the bound: without the clip the mean gradient moves by far more than 2c/n."""
+    n, d, c = 50, 4, 0.1
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-0.1, 0.1, (n, d))
+    wild = x.copy()
+    wild[0] = 1000.0
+    y = np.ones(n)
+    p = problem(n, d)
+    t = tunables(dp_frank_wolfe, p, clip=0.1)
+    f, w = p.objective, np.zeros(d)
+    one, two = (clipped_gradient(f, w, Records(a, y), n, c, 1.0) for a in (x, wild))
+    planned = dp_frank_wolfe.sensitivity(p, t)
+    assert np.abs(one - two).max() * 2.0 <= planned  # scores are 2*<+-e_j, g>
+    assert math.isclose(planned, 2 * 0.1 * 2.0 / n, rel_tol=1e-9)
+    assert np.abs(f.data_gradient(w, Records(x, y)) - f.data_gradient(w, Records(wild, y))).max() * 2.0 > 100 * planned
+
+
+def test_half_the_laplace_scale_is_not_enough():
+    """Two candidates with scores (-3, 1) against (-4, 2), sensitivity 1, noise Lap(1/epsilon): P(first wins) by quadrature has a ratio
+    above e^epsilon; with 2/epsilon it is within."""
+    from scipy.integrate import quad
+
+    def first_wins(gap, b):
+        return quad(lambda z: laplace.pdf(z, scale=b) * laplace.cdf(z + gap, scale=b), -60, 60, limit=400)[0]
+
+    for epsilon in (0.5, 1.0):
+        half, whole = (math.log(first_wins(-4, b) / first_wins(-6, b)) for b in (1 / epsilon, 2 / epsilon))
+        assert half > epsilon
+        assert whole <= epsilon
+
+
+def test_the_bound_holds_on_a_random_problem():
+    rng = np.random.default_rng(1)
+    n, d = 2000, 6
+    x = rng.uniform(-1, 1, (n, d)) / math.sqrt(d)
+    records = Records(x, np.sign(x[:, 0] + 0.1 * rng.standard_normal(n)))
+    p = problem(n, d)
+    t = tunables(dp_frank_wolfe, p)
+    c = plan(dp_frank_wolfe, p, t)
+    (bound,) = dp_frank_wolfe.explicit_bounds(p, t, c).values()
+    f = p.objective
+    corners = [f.value(2.0 * s * e, records) for e in np.eye(d) for s in (1, -1)]
+    from dpspec.algorithms.objective import optimum
+    from dpspec.algorithms.sets import ConstraintSet
+
+    bounded = logistic(over=ConstraintSet("l1", radius=2.0))
+    _, best = optimum(bounded, records)
+    assert best <= min(corners)
+    found = [study(dp_frank_wolfe, records, p, t, c, seed).theta for seed in range(20)]
+    assert all(np.abs(w).sum() <= 2 + 1e-9 for w in found)
+    errors = [f.value(w, records) - best for w in found]
+    assert -1e-9 < np.mean(errors) <= bound
