@@ -254,6 +254,7 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
         "rates": s.rates(points, d.varied, expected),
         "constant": fitted[0] if fitted else None,
         "constants": fitted,
+        "comparisons": s.comparisons(points),
         "regimes": regimes(points),
         "notes": list(notes),
         "plan": plan or None,

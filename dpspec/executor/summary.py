@@ -165,6 +165,26 @@ def cost_of_privacy(errors: Sequence[float], reference: Sequence[float]) -> dict
     return {"ratio": above / below, "ci95": [above / below * math.exp(-half), above / below * math.exp(half)]}
 
 
+def comparisons(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Each algorithm against the first one at the same point: ratio of mean errors with its paired 95% interval. The records of a trial
+    are the same for all of them."""
+    groups: dict[tuple[str, tuple[tuple[str, float], ...]], list[Mapping[str, Any]]] = {}
+    for p in points:
+        groups.setdefault((p["release"], tuple(p["at"].items())), []).append(p)
+    found = []
+    for (release, at), group in groups.items():
+        base = group[0]
+        for p in group[1:]:
+            row = cost_of_privacy(p["error"]["values"], base["error"]["values"])
+            if row is not None and p["error"]["measure"] == base["error"]["measure"]:
+                low, high = row["ci95"]
+                word = "lower" if high < 1 else "higher" if low > 1 else "undecided"
+                found.append(
+                    {"release": release, "at": dict(at), "algorithm": p["algorithm"], "against": base["algorithm"], **row, "error": word}
+                )
+    return found
+
+
 # ----------------------------------------------------------------------------------------------------------------- rates
 
 

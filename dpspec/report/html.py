@@ -8,7 +8,18 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
-from dpspec.report.terminal import expected_text, guarantee_line, noise_line, plan_text, published_line, record_text, show, study_text
+from dpspec.report.terminal import (
+    expected_text,
+    guarantee_line,
+    noise_line,
+    plan_text,
+    published_line,
+    ratio_text,
+    record_text,
+    show,
+    study_text,
+    times,
+)
 
 STYLE = """
 :root{color-scheme:light dark;--bg:#fdfdfc;--fg:#1c1e21;--dim:#5d636b;--line:#d9dcdf;--card:#f4f5f4;
@@ -201,6 +212,7 @@ def _study(body: Mapping[str, Any]) -> Iterator[str]:
     yield '<ul class="answer">' + "".join(f"<li>{escape(line)}</li>" for line in answers(body)) + "</ul>"
     yield "<h2>Measured error</h2>" + _points_table(body["points"])
     yield from _curves(body)
+    yield from _comparisons(body)
     yield "<h2>Rates against theory</h2>" + _rates_table(body)
     yield from _distributions(body)
     if body.get("notes"):
@@ -246,9 +258,9 @@ def answers(body: Mapping[str, Any]) -> Iterator[str]:
             words += f"; it is violated at {len(bad)} of {len(judged)} points, first at {_at(bad[0])}"
         elif slack:
             words += (
-                f", which is {slack[0]:.2g} to {slack[-1]:.2g} times the mean error"
+                f", which is {times(slack[0])} to {times(slack[-1])} times the mean error"
                 if len(slack) > 1
-                else f", {slack[0]:.2g} times the mean"
+                else f", {times(slack[0])} times the mean"
             )
         yield f"Bound: {words}."
     else:
@@ -262,9 +274,9 @@ def answers(body: Mapping[str, Any]) -> Iterator[str]:
     if costs:
         low, high = min(costs), max(costs)
         yield (
-            f"Cost of privacy: the error is {low:.3g} to {high:.3g} times the non-private one."
+            f"Cost of privacy: the error is {times(low)} to {times(high)} times the non-private one."
             if len(costs) > 1
-            else f"Cost of privacy: the error is {low:.3g} times the non-private one."
+            else f"Cost of privacy: the error is {times(low)} times the non-private one."
         )
 
 
@@ -286,7 +298,9 @@ def _bound_verdicts(body: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         bad = [p for p in judged if p["bound"]["holds"] is False]
         held = [p for p in judged if p["bound"]["holds"] is True]
         kind = "bad" if bad else "good" if len(held) == len(judged) else "open"
-        yield kind, "Explicit bound", f"holds at {len(held)} of {len(judged)} points" + (f", violated at {len(bad)}" if bad else "")
+        none = len(body["points"]) - len(judged)
+        text = f"holds at {len(held)} of {len(judged)} points" + (f", violated at {len(bad)}" if bad else "")
+        yield kind, "Explicit bound", text + (f"; {none} points have none" if none else "")
     elif body["points"]:
         yield "open", "Explicit bound", "none: only order bounds, compared by exponents"
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
@@ -323,7 +337,7 @@ def _points_table(points: Sequence[Mapping[str, Any]]) -> str:
         ("trials", [str(p["trials"]) for p in points]),
         ("95% interval", [f"{p['error']['ci95'][0]:.3g} to {p['error']['ci95'][1]:.3g}" for p in points]),
         ("non-private", [f"{p['reference_error']['mean']:.4g}" if p.get("reference_error") else "-" for p in points]),
-        ("cost of privacy", [f"x {p['cost_of_privacy']['ratio']:.3g}" if p.get("cost_of_privacy") else "-" for p in points]),
+        ("cost of privacy", [f"x {times(p['cost_of_privacy']['ratio'])}" if p.get("cost_of_privacy") else "-" for p in points]),
     ]
     columns += [(name, values) for name, values in rest if set(values) - {"-", "0"}]
     rows = list(zip(*(values for _, values in columns), strict=True))
@@ -416,6 +430,16 @@ def _alt(lines: Sequence[Any], variable: str, measure: str, where: str) -> str:
     return f"{measure}" + (f" at {where}" if where else "") + ": " + "; ".join(parts) + "."
 
 
+def _comparisons(body: Mapping[str, Any]) -> Iterator[str]:
+    rows = [
+        (c["algorithm"], c["against"], ", ".join(f"{k} = {show(v)}" for k, v in c["at"].items()) or "-", *ratio_text(c))
+        for c in body.get("comparisons", [])
+    ]
+    if rows:
+        yield "<h2>Algorithms compared</h2><p class='dim'>Ratio of mean errors on the same records, trials paired.</p>"
+        yield table(("algorithm", "against", "at", "ratio", "95% interval", "error"), rows, nowrap=True)
+
+
 def _rates_table(body: Mapping[str, Any]) -> str:
     parts = []
     if body["rates"]:
@@ -456,7 +480,7 @@ def _distributions(body: Mapping[str, Any]) -> Iterator[str]:
     several = len({q["algorithm"] for q in body["points"]}) > 1
     for p in body["points"][:24]:
         at = ", ".join(f"{k} {short(float(v))}" for k, v in p["at"].items()) or p["algorithm"]
-        groups[f"{p['algorithm']}: {at}" if several else at] = p["error"]["values"]
+        groups[f"{p['algorithm']}: {at}" if several and p["at"] else at] = p["error"]["values"]
     if groups and max(len(v) for v in groups.values()) > 1:
         measure = body["points"][0]["error"]["measure"]
         yield "<h2>Every trial</h2>"

@@ -34,7 +34,7 @@ def finished(folder: Path) -> int:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(i, marks=pytest.mark.slow) for i in range(2, 6))])
 def test_killed_at_a_random_point_and_resumed_the_study_is_the_same(tmp_path: Path, whole: bytes, count: int, seed: int) -> None:
     (tmp_path / "a.dps").write_text(SPARSE)
     command = ("study", "a.dps", "--out", "out", "--workers", str(count))
@@ -118,13 +118,13 @@ def test_an_interrupt_carries_the_finished_points() -> None:
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_stopping_by_precision_depends_on_the_results_alone(tmp_path: Path, count: int) -> None:
-    parsed = parse_text(LOGISTIC, path="l.dps", surface="dps")
-    result = study(parsed, until=0.2, trials=60, seed=1, workers=count, out=tmp_path).to_json()
-    plain = study(parsed, trials=60, seed=1, workers=1).to_json()
+    parsed = parse_text(LOGISTIC.replace("[2000, 4000, 8000]", "[1000, 2000]"), path="l.dps", surface="dps")
+    result = study(parsed, until=0.25, trials=40, seed=1, workers=count, out=tmp_path).to_json()
+    plain = study(parsed, trials=40, seed=1, workers=1).to_json()
     for stopped, full in zip(result["points"], plain["points"], strict=True):
         values = full["error"]["values"]
         assert stopped["error"]["values"] == values[: stopped["trials"]]  # the same trials, fewer of them
-        assert 20 <= stopped["trials"] <= 60
+        assert 20 <= stopped["trials"] <= 40
 
         def width(k: int, values: list[float] = values) -> float:
             import numpy as np
@@ -133,9 +133,9 @@ def test_stopping_by_precision_depends_on_the_results_alone(tmp_path: Path, coun
             e = np.array(values[:k])
             return float(stats.t.ppf(0.975, k - 1) * e.std(ddof=1) / np.sqrt(k) / e.mean())
 
-        first = next((k for k in range(20, 60, 10) if width(k) <= 0.2), 60)
+        first = next((k for k in range(20, 40, 10) if width(k) <= 0.25), 40)
         assert stopped["trials"] == first
-    again = study(parsed, until=0.2, trials=60, seed=1, workers=1, out=tmp_path).to_json()
+    again = study(parsed, until=0.25, trials=40, seed=1, workers=1, out=tmp_path).to_json()
     assert again == result
 
 

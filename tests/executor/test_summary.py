@@ -219,3 +219,19 @@ def test_points_without_any_estimate_do_not_enter_a_rate() -> None:
     assert row["left_out"] == 1
     assert row["measured"] == pytest.approx(-1.0)
     assert s.rates(points[:3], ["n"], {("r", "a"): {"n": -1.0}}) == []
+
+
+def test_algorithms_are_compared_in_pairs() -> None:
+    """Twice the error on the same records: the ratio is 2 with an interval far narrower than the spread of the records."""
+    r = np.random.default_rng(12)
+    common = r.lognormal(0, 1.0, 30)
+
+    def point(algorithm: str, values: np.ndarray) -> dict[str, object]:
+        return {"release": "r", "algorithm": algorithm, "at": {"n": 10.0}, "error": s.error_json("l2-error", list(values))}
+
+    noisy = 2 * common * r.lognormal(0, 0.02, 30)
+    (row,) = s.comparisons([point("a", common), point("b", noisy)])
+    assert (row["algorithm"], row["against"], row["error"]) == ("b", "a", "higher")
+    assert row["ci95"][0] < 2 < row["ci95"][1]
+    assert row["ci95"][1] - row["ci95"][0] < 0.2
+    assert s.comparisons([point("a", common)]) == []

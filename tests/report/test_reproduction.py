@@ -36,7 +36,10 @@ def test_verdicts_follow_from_the_intervals(generator: ModuleType) -> None:
     assert generator.check({"falls": "n"}, falling)[1] is True
     assert generator.check({"rises": "n"}, falling)[1] is False
     assert generator.check({"rises": "e"}, falling)[1] is True
-    mixed = [*falling[:3], point(1.95, n=20, e=2)]
+    assert generator.check({"falls": "n"}, [point(1.0, n=1), {**point(0.99, n=2), "error": {"mean": 0.99, "ci95": [0.98, 1.0]}}])[1] is None
+    tight = [{**point(1.0, n=n), "error": {"mean": m, "ci95": [m - 0.01, m + 0.01]}} for n, m in ((1, 1.0), (2, 0.995))]
+    assert generator.check({"falls": "n"}, tight)[1] is False  # a fall by a tenth is excluded
+    mixed = [*falling[:3], point(1.7, n=20, e=2)]
     assert generator.check({"falls": "n"}, mixed)[1] is None  # one series overlaps
     assert generator.check({"falls": "n"}, [*falling[:3], point(4.0, n=20, e=2)])[1] is False
     assert generator.check({"flat": {"in": "n", "factor": 2}}, falling)[1] is True
