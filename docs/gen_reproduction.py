@@ -148,6 +148,8 @@ def main(words: Sequence[str]) -> None:
         "- *does not reproduce*: one is contradicted beyond them, or the intervals exclude a change by a tenth where one is stated",
         "- *not decided*: the intervals overlap",
         "",
+        "Chapter 6 is discussed at more length in [reproduction-matrix.md](reproduction-matrix.md).",
+        "",
         f"Environment: {versions}.",
         "",
         "| experiment | verdict |",

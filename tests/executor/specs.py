@@ -60,7 +60,7 @@ simulate
 
 study
   vary n in [2000, 4000, 8000]
-  trials 12, seed 1
+  trials 5, seed 1
 """
 
 

@@ -13,7 +13,7 @@ import pytest
 from dpspec.executor import workers
 from dpspec.executor.study import Interrupted, study
 from dpspec.lang.source import parse_text
-from tests.executor.specs import LOGISTIC, SPARSE, start
+from tests.executor.specs import SPARSE, start
 
 CELLS = 6 * 3  # six points, 25 trials in cells of ten
 
@@ -118,7 +118,7 @@ def test_an_interrupt_carries_the_finished_points() -> None:
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_stopping_by_precision_depends_on_the_results_alone(tmp_path: Path, count: int) -> None:
-    parsed = parse_text(LOGISTIC.replace("[2000, 4000, 8000]", "[1000, 2000]"), path="l.dps", surface="dps")
+    parsed = parse_text(SPARSE.replace("[20_000, 40_000]", "[40_000]").replace("[2, 4, 8]", "[8, 16]"), path="l.dps", surface="dps")
     result = study(parsed, until=0.25, trials=40, seed=1, workers=count, out=tmp_path).to_json()
     plain = study(parsed, trials=40, seed=1, workers=1).to_json()
     for stopped, full in zip(result["points"], plain["points"], strict=True):
