@@ -68,19 +68,19 @@ CARD = Card(
     },
     bounds=(
         Bound(
-            "squared-l2-error",
+            "l2-error",
             "order",
             "upper",
-            "C*(k*log(d)/n + (k*log(d))^2*log(1/delta)/(n*epsilon)^2)",
+            "C*(sqrt(k*log(d)/n) + k*log(d)*sqrt(log(1/delta))/(n*epsilon))",
             "claimed",
             "003 Remark 3 (Cai, Wang, Zhang 2021)",
             conditions="sub-Gaussian, well conditioned; logarithms of n left out",
         ),
         Bound(
-            "squared-l2-error",
+            "l2-error",
             "order",
             "lower",
-            "C*(k*log(d)/n + (k*log(d))^2/(n*epsilon)^2)",
+            "C*(sqrt(k*log(d)/n) + k*log(d)/(n*epsilon))",
             "claimed",
             "Cai, Wang, Zhang 2021, quoted in 003",
             conditions="sub-Gaussian; logarithms left out",
