@@ -64,7 +64,11 @@ def processes(count: int, *, at_once: bool = False) -> Iterator[Execute]:
                 pool = _start(count - 1)
             while pool is not None and len(waiting) > 1 and len(running) < AHEAD * (count - 1):
                 i = waiting.popleft()
-                running[pool.submit(execute, cells[i])] = i
+                try:
+                    running[pool.submit(execute, cells[i])] = i
+                except BrokenProcessPool:
+                    waiting.appendleft(i)
+                    pool, broken = None, True
             if waiting:
                 i, start = waiting.popleft(), time.perf_counter()
                 yield i, execute(cells[i])

@@ -167,3 +167,18 @@ def members(group: int) -> list[int]:
             if int(fields[2]) == group and fields[0] != "Z":
                 found.append(int(entry.name))
     return found
+
+
+def test_a_script_without_a_main_guard_goes_on_alone(tmp_path: Path, whole: bytes) -> None:
+    """The helpers cannot start there (each would run the script again); the study is finished by one process."""
+    (tmp_path / "a.dps").write_text(SPARSE)
+    script = "import dpspec\nresult = dpspec.study('a.dps', workers=2, out='.')\nresult.write(__import__('pathlib').Path('.'))\n"
+    (tmp_path / "s.py").write_text(script)
+    import os
+    import subprocess
+    import sys
+
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    done = subprocess.run([sys.executable, "s.py"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "study.json").read_bytes() == whole
