@@ -14,6 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpspec import sklearn as sklearn
     from dpspec.api import audit as audit
     from dpspec.api import check as check
     from dpspec.api import load as load
@@ -42,10 +43,12 @@ __all__ = ["PrivacyError", "SpecError", "audit", "check", "load", "loads", "plan
 
 
 def __getattr__(name: str) -> Any:
+    if name == "sklearn":
+        return importlib.import_module("dpspec.sklearn")
     if name in _WHERE:
         return getattr(importlib.import_module(_WHERE[name]), name)
     raise AttributeError(f"module 'dpspec' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_WHERE])
+    return sorted([*globals(), *_WHERE, "sklearn"])
