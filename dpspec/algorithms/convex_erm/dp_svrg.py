@@ -56,7 +56,7 @@ CARD = Card(
         "T": Tunable("4", "epochs", integer=True, minimum=1, maximum=1000),
         "eta": Tunable("1/(12*B)", "step; the theorem's 1/(12 L), valid for the re-derived bound", minimum=0.0),
         "m": Tunable(
-            "ceil(min(60*B/lam, 200)) else 200",
+            "ceil(min(60*B/max(lam, B/10^6), 200))",
             "steps an epoch: 60 condition numbers as the bound asks for, at most 200 (then without the bound) for cost",
             integer=True,
             minimum=1,

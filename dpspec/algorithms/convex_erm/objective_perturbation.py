@@ -35,6 +35,9 @@ from dpspec.privacy.mechanisms.objective import ObjectivePerturbation
 from dpspec.privacy.mechanisms.objective_gaussian import GaussianObjective
 from dpspec.privacy.schedule import Draw, Sequence, Tree
 
+#: Logistic records move the gradient by half of 2L, and a part of epsilon is kept for the determinants: the audit needs this much.
+AUDIT_FACTOR = 16
+
 _EVIDENCE = "tests/algorithms/convex/test_objective_perturbation.py::"
 
 CARD = Card(

@@ -47,8 +47,7 @@ CARD = Card(
         "strength": Tunable(STRENGTH_ANY, STRENGTH_SOURCE),
         "eta": Tunable("1/(B + lam)", "step", minimum=0.0),
         "T": Tunable(
-            "ceil(max(5, min((B + lam)*((reach*n*strength)^2/(8*B*d*L^2))^(1/3), 5*(B + lam)/lam, 3000)))"
-            " else ceil(max(5, min((B + lam)*((reach*n*strength)^2/(8*B*d*L^2))^(1/3), 3000)))",
+            "ceil(max(5, min((B + lam)*((reach*n*strength)^2/(8*B*d*L^2))^(1/3), 5*(B + lam)/max(lam, B/10^6), 3000)))",
             "least D^2/(2 tau) + B/2 d (2 L tau/(n mu))^2, tau = eta T, at most 5/lam",
             integer=True,
             minimum=1,
