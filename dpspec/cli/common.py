@@ -104,8 +104,8 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
 
 
 def unusable(error: SpecError) -> bool:
-    """Exit 2 when the input does not parse or cannot be used (DP1xx, DP5xx, DP67x); exit 1 when it can and has findings."""
-    return any(d.severity == "error" and d.code.startswith(("DP1", "DP5", "DP67")) for d in error.diagnostics)
+    """Exit 2 when the input does not parse or cannot be used (DP1xx, DP5xx, DP67x, DP416); exit 1 when it can and has findings."""
+    return any(d.severity == "error" and d.code.startswith(("DP1", "DP5", "DP67", "DP416")) for d in error.diagnostics)
 
 
 def spec_files(paths: list[Path]) -> list[Path]:

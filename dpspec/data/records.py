@@ -168,8 +168,8 @@ class _Store:
         self._buffers: list[Vector] = []
 
     def _buffer(self, size: int) -> Vector:
-        """A (size, d) array to draw into: one that was handed out before when no view of it is alive, else a new one. Fresh memory for every
-        block costs as much in page faults as a fifth of the drawing."""
+        """A (size, d) array to draw into: one that was handed out before when no view of it is alive, else a new one. Fresh memory for
+        every block costs as much in page faults as a fifth of the drawing."""
         for i in range(len(self._buffers)):
             if len(self._buffers[i]) == size and sys.getrefcount(self._buffers[i]) == 2:  # this list, and the argument
                 return self._buffers[i]

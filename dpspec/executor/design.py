@@ -79,7 +79,7 @@ def _whole(e: Expr | None) -> int | None:
     return None if e is None else int(_value(e))
 
 
-def refuse(message: str, help: str, code: str = "DP411") -> NoReturn:
+def refuse(message: str, help: str, code: str = "DP416") -> NoReturn:
     raise SpecError([Diagnostic(code, "error", message, help)])
 
 

@@ -109,6 +109,15 @@ CODES: dict[str, Code] = {
         title="An optional package is missing",
         explanation="The engine or format that was asked for needs a package of an optional extra, which is not installed.",
     ),
+    "DP416": Code(
+        title="An option of the command cannot be used",
+        explanation=(
+            "A word of the command line (a varied name, a value, a trial count) does not fit this spec: the spec has no such number, or "
+            "the value is not one. Nothing was run."
+        ),
+        bad="dpspec study analysis.dps --vary n=abc",
+        good="dpspec study analysis.dps --vary n=1e4,1e5",
+    ),
     "DP420": Code(
         title="The plan no longer matches its lock file",
         explanation=(

@@ -171,7 +171,8 @@ def test_study_quick(spec: Path, tmp_path: Path) -> None:
     assert [p["at"] for p in body["points"]] == [{"epsilon": 0.5}, {"epsilon": 4.0}]
     assert json.loads((out / "study.json").read_text()) == body
     assert call("study", str(spec), "--vary", "epsilon").code == 2
-    assert call("study", str(spec), "--vary", "rho=1").code == 1
+    assert call("study", str(spec), "--vary", "rho=1").code == 2
+    assert call("study", str(spec), "--vary", "n=abc").code == 2
 
 
 def test_study_refuses_private_data(spec: Path) -> None:
