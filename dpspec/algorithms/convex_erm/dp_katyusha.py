@@ -47,7 +47,7 @@ CARD = Card(
         "strength": Tunable(STRENGTH, STRENGTH_SOURCE),
         "T": Tunable("ceil(min(30, max(5, 2.5*log(n*strength/sqrt(d)))))", "epochs: each takes off a third of the gap", True, 1, 1000),
         "m": Tunable(
-            "ceil(min(0.75*n, max(1, 0.75*B/max(lam, B/10^6) - 1), 200))",
+            "ceil(min(0.75*n, max(1, 0.75*B/max(lam, B/10^6) - 0.5), 200))",
             "steps an epoch, at most 3/4 of the condition number (case 2) or of n (case 1); at most 200 for cost",
             integer=True,
             minimum=1,
@@ -71,7 +71,7 @@ CARD = Card(
             "3*(2/3)^T*gap + d*s^2/B",
             "proved",
             "000 eq 3.44",
-            conditions="case 2: th = 1/2, eta = 2/(3B), m = 3/4*B/lam <= n; s the noise of one estimate, gap >= F(0) - F*",
+            conditions="m = 3/4*B/lam a whole number, B/lam <= n; s the noise of one estimate, gap >= F(0) - F*",
         ),
         Bound(
             "excess-empirical-risk",
@@ -146,7 +146,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     assert p.loss is not None
     gap, kappa = start_gap(p), p.loss.smooth / p.loss.l2
-    standard = t.th == 0.5 and 1 <= kappa * 0.75 - t.m < 2 and t.eta * p.loss.smooth <= 2 / 3 * (1 + 1e-9)
+    standard = t.th == 0.5 and abs(kappa * 0.75 - t.m) <= 1e-9 * t.m and t.eta * p.loss.smooth <= 2 / 3 * (1 + 1e-9)
     if not (standard and p.n >= kappa and math.isfinite(gap)):
         return {}
     value = 3 * (2 / 3) ** t.T * gap + p.d * variance(t, calibrated) / p.loss.smooth
