@@ -68,7 +68,7 @@ def test_a_study_of_something_else_is_refused(tmp_path: Path) -> None:
     body = study(parse_text(LOGISTIC, path="l.dps", surface="dps"), vary={"n": ("2000",)}, trials=2, workers=1)
     file = body.write(tmp_path)
     (tmp_path / "s.dps").write_text(SPARSE)
-    assert call("plan", str(tmp_path / "s.dps"), "--constant-from", str(file)).code == 1
+    assert call("plan", str(tmp_path / "s.dps"), "--constant-from", str(file)).code == 2
     assert call("plan", str(tmp_path / "s.dps"), "--constant-from", str(tmp_path / "s.dps")).code == 2
 
 
