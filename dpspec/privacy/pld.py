@@ -245,7 +245,8 @@ class Composition:
         that its far tail rules the tilted law (rare large losses of a sampled mechanism); the value is then far below the saddle-point
         estimate, smaller tilts are tried too, and the least value counts.
         """
-        if sum(k * (one.low + one.mass.size - 1) for one, k in zip(self.laws, self.counts, strict=True)) * self.laws[0].step <= epsilon:
+        top = sum(k * (one.low + one.mass.size - 1) for one, k in zip(self.laws, self.counts, strict=True)) * self.laws[0].step
+        if top <= epsilon:
             return self.infinite, start
         saddle = self.saddle(epsilon, start)
         value, _, variance = self.cumulant(saddle)
@@ -256,6 +257,8 @@ class Composition:
         bounds = [(t, self.cumulant(t)[0]) for t in (0.5 * saddle, 0.75 * saddle, saddle, *further) if t > 0]
         room = min(((k - t * epsilon - log_lost) / t for t, k in bounds), default=math.inf)
         room = max(room, 4 * self.laws[0].step, 2 * spread)
+        if not math.isfinite(room):  # no tilt helps: the window reaches the greatest loss there is
+            room = max(top - epsilon, 4 * self.laws[0].step) + self.laws[0].step
         best = self._at(epsilon, saddle, room, bounds)
         if best < 1e-2 * math.exp(min(estimate, 0.0)):
             for share in (0.75, 0.5, 0.25, 0.0):

@@ -265,3 +265,18 @@ def test_a_law_with_infinite_loss_reports_it() -> None:
     from dpspec.privacy.pld import Composition
 
     assert Composition((half,), (2,)).delta(5.0)[0] == pytest.approx(1 - 0.75**2)
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "4", "16", "30"])
+def test_one_pure_draw_with_a_delta_at_any_epsilon(epsilon: str) -> None:
+    """Randomised response with loss e0 has delta (e^e0 - e^eps)/(1 + e^e0) at eps < e0: the calibrated draw never exceeds the budget."""
+    from dpspec.privacy.calibrate import Budget, calibrate
+    from dpspec.privacy.channels.hemisphere import Hemisphere
+    from dpspec.privacy.schedule import Disjoint, Draw
+
+    delta = 1e-6
+    found = calibrate(Disjoint(Draw("g", Hemisphere(10, 9.49), per="user"), 4), Budget(epsilon=epsilon, delta="0.000001"))
+    level, stated = found.levels["g"], float(epsilon)
+    assert level >= stated * (1 - 1e-3)
+    spent = max(0.0, (math.exp(level) - math.exp(stated)) / (1 + math.exp(level))) if level > stated else 0.0
+    assert spent <= delta * (1 + 1e-9)
