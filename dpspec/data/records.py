@@ -152,6 +152,19 @@ def drawing_rows(d: int) -> int:
     return max(256, min(BLOCK, 2**19 // max(d, 1)))
 
 
+#: The array of the last kept data set, for the next trial of the same shape: fresh pages cost a third of the drawing.
+_POOL: list[Vector] = []
+
+
+def _pooled(n: int, d: int) -> Vector:
+    """An (n, d) array to be filled: the last one again when nothing else refers to it any more, else a new one."""
+    if _POOL and _POOL[0].shape == (n, d) and sys.getrefcount(_POOL[0]) == 2:  # the list, and the argument
+        return _POOL[0]
+    _POOL.clear()
+    _POOL.append(np.empty((n, d)))
+    return _POOL[0]
+
+
 class _Store:
     """The drawn blocks of one generated data set: a grid of ``rows`` records a block."""
 
@@ -194,7 +207,7 @@ class _Store:
         first, last = start // self.rows, (stop - 1) // self.rows
         if self.keep:
             if self._x is None or self._y is None:
-                self._x, self._y = np.empty((self.n, self.d)), np.empty(self.n)
+                self._x, self._y = _pooled(self.n, self.d), np.empty(self.n)
             for block in range(first, last + 1):
                 if not self._drawn[block]:
                     rows = slice(block * self.rows, min((block + 1) * self.rows, self.n))

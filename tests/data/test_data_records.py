@@ -125,3 +125,22 @@ def test_generated_records_are_read_only_and_may_lack_a_target():
         x[0, 0] = 1.0
     with pytest.raises(IndexError):
         r.take([100])
+
+
+def test_two_data_sets_alive_at_once_do_not_share_memory() -> None:
+    """The array of a finished trial is used again, but never while anybody still holds a piece of it."""
+
+    def made(value: float) -> GeneratedRecords:
+        def fill(block: int, x: np.ndarray, y: np.ndarray) -> None:
+            x[:], y[:] = value, value
+
+        return GeneratedRecords(1000, 3, fill)
+
+    first, second = made(1.0), made(2.0)
+    a = first.x
+    assert (second.x == 2.0).all()
+    assert (a == 1.0).all()
+    del first, second
+    third = made(3.0)
+    assert (third.x == 3.0).all()
+    assert (a == 1.0).all()
