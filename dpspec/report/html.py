@@ -243,7 +243,8 @@ def answers(body: Mapping[str, Any]) -> Iterator[str]:
         again = f"; a second accountant finds {show(g['checked_epsilon'])}" if g["checked_epsilon"] is not None else ""
         budget = ", ".join(f"{k} {show(g[k])}" for k in ("epsilon", "delta", "rho", "mu") if g.get(k))
         first = f" (first point: {_at(points[0])})" if body.get("varied") and points else ""
-        yield f"Privacy: {budget} for one {g['unit']}, {g['neighbours']}, {g['model']} model{first}, by {g['accountant']}{again}."
+        what = "" if g.get("protects", "records") == "records" else f"'s {g['protects']} only"
+        yield f"Privacy: {budget} for one {g['unit']}{what}, {g['neighbours']}, {g['model']} model{first}, by {g['accountant']}{again}."
     if not points:
         yield "No point has finished yet."
         return
@@ -287,7 +288,11 @@ def _judged(points: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def _guarantee_verdicts(plan: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     g = plan["guarantee"]
     if g["checked_epsilon"] is not None:
-        yield "good", "Guarantee", "two accountants agree: " + ", ".join(f"{k} {show(g[k])}" for k in ("epsilon", "delta") if g.get(k))
+        yield (
+            "good",
+            "Guarantee",
+            "two accountants agree: " + ", ".join(f"{k} {show(g[k])}" for k in ("epsilon", "delta") if g.get(k)) + only(g),
+        )
     else:
         yield "good", "Guarantee", guarantee_line(g)
 
