@@ -12,6 +12,7 @@ from dpspec.report.terminal import (
     expected_text,
     guarantee_line,
     noise_line,
+    only,
     plan_text,
     published_line,
     ratio_text,
