@@ -139,7 +139,10 @@ CODES: dict[str, Code] = {
         "the unit of the claim is not the unit of the accounting",
         "A guarantee for a day or an event is no guarantee for a person over time.",
     ),
-    "DP631": Code("the unit or the neighbouring relation is not stated", "Without them an epsilon has no meaning."),
+    "DP631": Code(
+        "the unit or the neighbouring relation is not stated",
+        "An epsilon says nothing until it is known what changes between two neighbouring data sets and whose data that is.",
+    ),
     "DP632": Code("a negative epsilon", "No mechanism has a negative epsilon; the formula that produced it is wrong."),
     "DP633": Code(
         "one noise draw is charged as many",
@@ -193,9 +196,14 @@ CODES: dict[str, Code] = {
     # --------------------------------------------------------------------------------------------------------------- input
     "DP670": Code("the file cannot be read", "It is no YAML, JSON or CSV, or it repeats a key or expands too far."),
     "DP671": Code("unknown word in a description", "A misspelt key would be ignored silently, so it is an error."),
-    "DP672": Code("a value of the wrong kind or out of range", "The field takes another kind of value."),
+    "DP672": Code(
+        "a value of the wrong kind or out of range",
+        "The field takes another kind of value than the one given; docs/audit.md lists what each field takes.",
+    ),
     "DP673": Code("no model for this mechanism", "The auditor derives nothing for mechanisms it does not know."),
-    "DP674": Code("a field is missing", "The mechanism's guarantee depends on it."),
+    "DP674": Code(
+        "a field is missing", "The mechanism's guarantee depends on this number, so nothing can be certified or refuted without it."
+    ),
     "DP675": Code("the channel is not usable", "Rows must be probability distributions over the same outputs."),
     "DP676": Code(
         "the format was not recognised",

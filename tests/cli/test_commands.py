@@ -150,7 +150,7 @@ def test_explain() -> None:
 
     for code, entry in CODES.all().items():
         assert code in table
-        assert len(entry.explanation) > 30
+        assert len(entry.explanation) > 40
 
 
 def test_algorithms() -> None:
