@@ -19,7 +19,8 @@ Vector: TypeAlias = NDArray[np.float64]
 #: phi or a derivative of it in u, elementwise over u = <w, x> and y, both of shape (rows,).
 Scalar: TypeAlias = Callable[[Vector, Vector], Vector]
 
-_BLOCK_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 19
+_CSR_ROWS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,23 +94,25 @@ class Objective:
 
 
 def _blocks(records: Any) -> Iterator[tuple[Any, Vector]]:
-    rows = max(256, _BLOCK_BYTES // (8 * max(records.d, 1)))
+    # a dense block is a view that the second product finds in the cache; a CSR block is a copy, which costs more than it saves
+    rows = _CSR_ROWS if getattr(records, "sparse", False) else max(256, _BLOCK_BYTES // (8 * max(records.d, 1)))
     for x, y in records.blocks(rows):
         if y is None:
             raise ValueError("the loss needs labels y and the records have none")
         yield x, y
 
 
-def optimum(objective: Objective, records: Any, *, iterations: int = 20_000) -> tuple[Vector, float]:
+def optimum(objective: Objective, records: Any, *, iterations: int = 20_000, start: Vector | None = None) -> tuple[Vector, float]:
     """The non-private reference (catalogue 01, gd-optimum): accelerated proximal gradient with restarts, or L-BFGS where nothing is
-    constrained; ``(w*, F(w*))``. For study mode: the value depends on the records without noise."""
+    constrained; ``(w*, F(w*))``. ``start``: a point of the set to begin at, for losses that are not convex. For study mode: the value
+    depends on the records without noise."""
     d = records.d
     if objective.l1 == 0.0 and objective.over.kind == "reals":
         from scipy.optimize import minimize
 
         found = minimize(
             lambda w: (objective.value(w, records), objective.gradient(w, records)),
-            np.zeros(d),
+            np.zeros(d) if start is None else start,
             jac=True,
             method="L-BFGS-B",
             options={"maxiter": iterations, "maxfun": 2 * iterations, "ftol": 1e-15, "gtol": 1e-11, "maxcor": 30},
@@ -119,7 +122,7 @@ def optimum(objective: Objective, records: Any, *, iterations: int = 20_000) -> 
     def smooth(w: Vector) -> float:
         return objective.data_value(w, records) + 0.5 * objective.l2 * float(w @ w)
 
-    w = z = objective.over.start(d)
+    w = z = objective.over.start(d) if start is None else start
     theta, step = 1.0, 1.0
     for _ in range(iterations):
         g, at = objective.gradient(z, records), smooth(z)

@@ -116,6 +116,8 @@ class Records:
         return is_sparse(self.x)
 
     def _rows(self, start: int, stop: int) -> Block:
+        if (start, stop) == (0, self.n):
+            return self.x, self.y  # a CSR slice copies
         return self.x[start:stop], None if self.y is None else self.y[start:stop]
 
     def blocks(self, size: int = BLOCK) -> Iterator[Block]:

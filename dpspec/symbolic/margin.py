@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -19,6 +19,8 @@ from dpspec.symbolic.normal import Poly, Scope, normal_form, text
 from dpspec.symbolic.parts import split
 
 Vector: TypeAlias = NDArray[np.float64]
+#: A function of u and y, elementwise.
+Direct: TypeAlias = Callable[[Vector, Vector], Vector]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,11 @@ class MarginLoss:
 
     name: str
     form: Poly
+    #: The direct formulas of the value and the derivatives, None where there is none: looked up once, called once a block of records.
+    direct: tuple[Direct | None, ...] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "direct", tuple(_short(self.form, order) for order in range(3)))
 
     def value(self, u: ArrayLike, y: ArrayLike = 0.0, y2: ArrayLike = 0.0) -> Vector:
         return self._order(u, y, y2, 0)
@@ -43,9 +50,9 @@ class MarginLoss:
 
     def _order(self, u: ArrayLike, y: ArrayLike, y2: ArrayLike, order: int) -> Vector:
         a, b, c = (np.asarray(v, dtype=np.float64) for v in (u, y, y2))
-        shape = np.broadcast_shapes(a.shape, b.shape, c.shape)
+        shape = a.shape if a.shape == b.shape and not c.shape else np.broadcast_shapes(a.shape, b.shape, c.shape)
+        short = self.direct[order]
         with np.errstate(all="ignore"):
-            short = _short(self.form, order)
             out = short(a, b) if short else jet(self.form, {"u": a, "y": b, "y1": b, "y2": c}, _ARRAYS, order).d[order]
         return out if out.shape == shape else np.array(np.broadcast_to(out, shape))
 
@@ -62,9 +69,9 @@ def margin_functions(loss: Expr, names: Mapping[str, Fraction | int | float] | N
 
 
 def expit(z: Vector) -> Vector:
-    """1/(1 + exp(-z)) without overflow."""
-    e = np.exp(-np.abs(z))
-    out: Vector = np.where(z >= 0, 1.0, e) / (1.0 + e)
+    """1/(1 + exp(-z)), to a few units in the last place on both sides; below -709, where exp overflows, 0 (the truth is under 1e-307)."""
+    with np.errstate(over="ignore"):
+        out: Vector = 1.0 / (1.0 + np.exp(-z))
     return out
 
 
@@ -100,7 +107,7 @@ def _soft_step(v: Vector, b: float) -> Vector:
 
 
 @lru_cache(maxsize=256)
-def _short(form: Poly, order: int) -> Callable[[Vector, Vector], Vector] | None:
+def _short(form: Poly, order: int) -> Direct | None:
     """The direct formula of a derivative of a recognised loss; None where there is none (values always go the general way)."""
     named = recognise(form) if order else None
     if named is None or named.name not in _SHORT:
@@ -110,7 +117,7 @@ def _short(form: Poly, order: int) -> Callable[[Vector, Vector], Vector] | None:
     if named.family == "residual":
         return lambda u, y: factor * g(u - y, *params)
     if order == 1:
-        return lambda u, y: factor * y * g(y * u, *params)
+        return lambda u, y: (y if factor == 1.0 else factor * y) * g(y * u, *params)
     return lambda u, y: factor * (y * y) * g(y * u, *params)
 
 
