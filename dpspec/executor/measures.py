@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dpspec.algorithms.card import Problem
 from dpspec.executor import measures_matrix
 from dpspec.executor.measures_matrix import estimate_reference, is_matrix
+from dpspec.executor.references import least_squares, reference
 from dpspec.spec.model import Minimise
 
 __all__ = ["MEASURES", "Trial", "choose", "estimate_reference", "is_matrix", "least_squares", "reference"]
@@ -95,28 +96,6 @@ MEASURES: Mapping[str, Measure] = {
     "support-error": support_error,
     **measures_matrix.MEASURES,
 }
-
-
-def reference(records: Any, problem: Problem) -> tuple[Vector | None, float | None]:
-    """The non-private estimate of a release and, for ``minimise``, the least value of its objective on these records."""
-    if isinstance(problem.task, Minimise):
-        from dpspec.algorithms.objective import optimum
-
-        return optimum(problem.objective, records)
-    if problem.task.kind == "estimate-theta" and records.y is not None:
-        return least_squares(records), None
-    return None, None
-
-
-def least_squares(records: Any) -> Vector:
-    """Ordinary least squares from block-wise second moments (minimum norm when singular)."""
-    d = records.d
-    moment, cross = np.zeros((d, d)), np.zeros(d)
-    for x, y in records.blocks():
-        moment += np.asarray((x.T @ x) if isinstance(x, np.ndarray) else (x.T @ x).toarray())
-        cross += np.asarray(x.T @ y)
-    solution: Vector = np.linalg.lstsq(moment, cross, rcond=None)[0]
-    return solution
 
 
 def choose(release: Any) -> str:
