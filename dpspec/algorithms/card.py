@@ -117,6 +117,7 @@ class Loss:
     l2: float  # weight of the ridge term lam/2 |w|^2
     l1: float  # weight of the l1 term
     evidence: str
+    data_convex: bool = False  # every record's loss is convex *without* the ridge; ``convex`` counts the ridge in
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,6 +135,7 @@ def _loss(certificate: Any) -> Loss:
         l2=float(certificate.l2),
         l1=float(certificate.l1),
         evidence="; ".join(certificate.evidence),
+        data_convex=certificate.data_convex is True,
     )
 
 

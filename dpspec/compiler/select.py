@@ -230,11 +230,13 @@ def _loss_status(draft: Draft, release: ReleaseDraft, need: Need) -> AssumptionS
     value = {
         "lipschitz": c.lipschitz,
         "smooth": c.smooth,
-        "convex": 1.0 if c.convex is True else math.inf,
+        # where privacy needs it, the ridge must not be what makes it convex
+        "convex": 1.0 if (c.data_convex if need.role == "privacy" else c.convex) is True else math.inf,
         "strongly-convex": 1.0 if c.strongly_convex > 0 else math.inf,
     }[need.name]
     if need.name in ("convex", "strongly-convex") and not math.isfinite(value):
-        return AssumptionStatus(need.name, need.role, "declared", f"the loss is not proved {need.name} in w")
+        alone = " by itself, without the ridge" if need.role == "privacy" and c.convex is True else ""
+        return AssumptionStatus(need.name, need.role, "declared", f"the loss is not proved {need.name} in w{alone}")
     if not math.isfinite(value):
         unbounded = [v for v in ("x", "y") if not enforced(draft, v)]
         blame = f"{' and '.join(unbounded)} unbounded, or not enforced" if unbounded else "the loss has no finite constant here"

@@ -16,8 +16,10 @@ from dpspec.algorithms.sets import Vector, constraint_set
 STRENGTH_ANY: Final = f"{STRENGTH} else epsilon/sqrt(d + 1)"
 
 
-def refused(p: Problem, *, smooth: bool = False, strongly: bool = False, fixed_batches: bool = False) -> str | None:
-    """The first requirement of a convex empirical risk that fails, or None."""
+def refused(
+    p: Problem, *, smooth: bool = False, strongly: bool = False, fixed_batches: bool = False, exact_projections: bool = False
+) -> str | None:
+    """The first requirement of a convex empirical risk that fails, or None. ``exact_projections``: the guarantee rests on them."""
     if getattr(p.task, "pairwise", False):
         return "the loss is over pairs of records"
     if p.loss is None:
@@ -26,8 +28,12 @@ def refused(p: Problem, *, smooth: bool = False, strongly: bool = False, fixed_b
         return "no finite Lipschitz constant of the loss is proved over the enforced record domain"
     if not p.loss.convex:
         return "the loss is not proved convex in w"
+    if not p.loss.data_convex:  # 'mu >= lam' and 'steps contract by 1 - eta*lam' are false for a loss that eats up a part of the ridge
+        return "a record's loss is proved convex only together with the ridge term, and the method needs it convex by itself"
     if p.task.over.kind == "sparse":
         return "the k-sparse vectors are not a convex set"
+    if exact_projections and p.task.over.kind == "polytope":
+        return "the projection onto a polytope is found to an error that nothing bounds, and the guarantee is for exact ones (dp-frank-wolfe needs none)"
     if smooth and not (math.isfinite(p.loss.smooth) and p.loss.smooth > 0):
         return "no finite smoothness constant of the loss is proved"
     if strongly and not p.loss.l2 > 0:

@@ -40,7 +40,7 @@ CARD = Card(
     summary="Solve to a tolerance, add one noisy vector for strong convexity's sensitivity and the tolerance.",
     needs=(
         Need("lipschitz", "privacy", "every record's gradient has l2 norm at most L on the set"),
-        Need("convex", "privacy", "the loss is convex in w"),
+        Need("convex", "privacy", "every record's loss is convex in w, without the ridge"),
         Need("smooth", "utility", "the solver needs smoothness to reach its tolerance"),
     ),
     tunables={
@@ -85,7 +85,7 @@ def sensitivity(p: Problem, t: Tunables) -> float:
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
-    reason = refused(p, smooth=True)
+    reason = refused(p, smooth=True, exact_projections=True)
     if reason is None and not p.loss.l2 + t.ridge > 0:  # type: ignore[union-attr]
         return "neither the objective nor the option ridge makes it strongly convex"
     return reason

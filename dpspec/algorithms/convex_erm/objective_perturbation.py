@@ -54,7 +54,7 @@ CARD = Card(
     summary="Minimise the risk plus a random linear term, exactly; generalised linear losses.",
     needs=(
         Need("lipschitz", "privacy", "every record's gradient has l2 norm at most L on the set"),
-        Need("convex", "privacy", "the loss is convex in w"),
+        Need("convex", "privacy", "every record's loss is convex in w, without the ridge"),
         Need("smooth", "privacy", "phi'' |x|^2 is at most B: it bounds the determinants"),
     ),
     options={"analysis": ("dimension", "width")},
@@ -137,7 +137,7 @@ _GAP_WEIGHT = 0.01
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
-    return refused(p, smooth=True)
+    return refused(p, smooth=True, exact_projections=True)
 
 
 def _ridge(t: Tunables) -> float:

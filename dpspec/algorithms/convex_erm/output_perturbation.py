@@ -40,7 +40,7 @@ CARD = Card(
     needs=(
         Need("lipschitz", "privacy", "every record's gradient has l2 norm at most L on the set"),
         Need("smooth", "privacy", "the objective is smooth, so that gradient steps contract"),
-        Need("convex", "privacy", "the loss is convex in w, so that gradient steps do not expand"),
+        Need("convex", "privacy", "every record's loss is convex in w without the ridge, so that gradient steps contract"),
     ),
     tunables={
         "reach": Tunable("min(w_radius, L/B) else L/B", "distance to cover"),
@@ -105,7 +105,7 @@ def sensitivity(p: Problem, t: Tunables) -> float:
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
-    reason = refused(p, smooth=True)
+    reason = refused(p, smooth=True, exact_projections=True)
     if reason is None and not 0 < t.eta <= 2 / (p.loss.smooth + 2 * p.loss.l2):  # type: ignore[union-attr]
         return "the step is longer than 2/(B + 2 lam), where gradient steps need not contract"
     return reason

@@ -26,8 +26,10 @@ class ObjectivePerturbation:
     ``extra`` is the least addition with epsilon' >= epsilon/2. (Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 2, has the square of the
     determinant factor; 000, Table 3.1.)
 
-    The proof needs the exact minimiser over all of R^p, and a differentiable regulariser: no constraint set, no l1 term. Solve to a
-    gradient norm gamma and pay for the gap with a second draw of sensitivity 2*gamma/Lambda
+    The proof is for the exact minimiser over R^p with a smooth convex regulariser, which adds the same positive semidefinite matrix to
+    both determinants. A closed convex set and any convex regulariser follow as limits (Moreau envelopes: the minimisers converge for
+    every b, and P <= e^epsilon P' passes to limits); where ``lipschitz`` and ``smooth`` hold on the set only, phi is continued linearly
+    beyond the margins that the set and the record allow, which changes no minimiser. Solve to a gradient norm gamma and pay for the gap with a second draw of sensitivity 2*gamma/Lambda
     (:func:`dpspec.privacy.mechanisms.norm_laplace.output_perturbation_sensitivity`).
     """
 
