@@ -9,7 +9,6 @@ import typer
 
 from dpspec.algorithms.card import Card
 from dpspec.cli.common import (
-    UNUSABLE,
     Format,
     FormatOption,
     NoColorOption,
@@ -17,9 +16,8 @@ from dpspec.cli.common import (
     VerboseOption,
     emit_json,
     guarded,
-    note,
+    refuse,
     say,
-    stop,
 )
 
 
@@ -82,9 +80,7 @@ def command(
         try:
             found = [get(id).CARD]
         except UnknownAlgorithm as error:
-            note(f"error: {error}")
-            note(f"help: {error.help}")
-            stop(UNUSABLE)
+            refuse(str(error), error.help)
     else:
         found = sorted(cards(), key=lambda c: (c.family, c.role, c.id))
     if format is Format.json:

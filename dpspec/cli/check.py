@@ -17,7 +17,7 @@ from dpspec.cli.common import (
     VerboseOption,
     emit_json,
     guarded,
-    note,
+    none_found,
     say,
     spec_files,
     stop,
@@ -77,9 +77,7 @@ def command(
     """
     files = spec_files(paths)
     if not files:
-        note(f"error: no spec (*.dps, *.dpspec.yaml) found under {', '.join(map(str, paths))}")
-        note("help: name a spec file, or a folder that holds some; `dpspec init` writes a starter")
-        stop(UNUSABLE)
+        none_found(paths)
     checked = [check_file(f) for f in files]
     errors = sum(d.severity == "error" for c in checked for d in c.diagnostics)
     warnings = sum(d.severity == "warning" for c in checked for d in c.diagnostics)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, ParamSpec, TypeVar
 
 import typer
 
-from dpspec.spec.diagnostics import SpecError
+from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 CLEAN, FINDINGS, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 
@@ -32,9 +34,20 @@ VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="print more
 NoColorOption = Annotated[bool, typer.Option("--no-color", help="no colour (also the NO_COLOR variable)")]
 
 
+@dataclass
+class _Document:
+    """What the running command owes to stdout: with ``--format json`` one document and nothing else."""
+
+    wanted: bool = False
+    written: bool = False
+
+
+_document = _Document()
+
+
 def say(text: str = "") -> None:
-    """A line for a person, on stdout."""
-    sys.stdout.write(text + "\n")
+    """A line for a person: on stdout, or on stderr where stdout holds a JSON document."""
+    (sys.stderr if _document.wanted else sys.stdout).write(text + "\n")
 
 
 def note(text: str) -> None:
@@ -43,7 +56,31 @@ def note(text: str) -> None:
 
 
 def emit_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, sort_keys=False, allow_nan=False, default=str) + "\n")
+    """The one document of ``--format json``. Numbers that JSON has no word for (infinite, not a number) become null."""
+    if _document.written:
+        raise RuntimeError("a second JSON document on stdout")
+    text = json.dumps(_finite(value), indent=2, sort_keys=False, allow_nan=False, default=str)
+    _document.written = True
+    sys.stdout.write(text + "\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {k: _finite(v) for k, v in value.items()}
+    return [_finite(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+def refuse(message: str, help: str = "", code: str = "DP416") -> NoReturn:
+    """The command's words, or a file that they name, cannot be used: exit 2."""
+    raise SpecError([Diagnostic(code, "error", message, help)])
+
+
+def failure(*diagnostics: Diagnostic, path: str = "", **more: Any) -> None:
+    """The JSON document of a command that failed, unless it has written its own."""
+    if _document.wanted and not _document.written:
+        emit_json({"path": path, "diagnostics": [d.to_json() for d in diagnostics], **more})
 
 
 def use_color(no_color: bool, stream: Any = None) -> bool:
@@ -64,22 +101,24 @@ def stop(code: int) -> NoReturn:
 
 
 def guarded(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn what can go wrong into a message and a stable exit code. A traceback is a bug, and says so."""
+    """Turn what can go wrong into a message and a stable exit code, and with ``--format json`` into one document on stdout. A traceback
+    is a bug, and says so."""
 
     @functools.wraps(command)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         no_color = bool(kwargs.get("no_color", False))
-        as_json = kwargs.get("format") == Format.json
+        _document.wanted, _document.written = kwargs.get("format") == Format.json, False
         try:
             return command(*args, **kwargs)
         except SpecError as error:
-            if as_json:
-                emit_json({"path": error.path, "diagnostics": [d.to_json() for d in error.diagnostics]})
+            if _document.wanted:
+                failure(*error.diagnostics, path=error.path)
             else:
                 show_diagnostics(error, color=use_color(no_color, sys.stderr))
             stop(UNUSABLE if unusable(error) else FINDINGS)
         except KeyboardInterrupt:
             note("interrupted")
+            failure(interrupted=True)
             stop(INTERRUPTED)
         except BrokenPipeError:
             devnull = os.open(os.devnull, os.O_WRONLY)
@@ -88,24 +127,35 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             note(f"error: {where}{error.strerror or error}")
+            failure(Diagnostic("DP416", "error", f"{where}{error.strerror or error}", "name a file that can be read or written"))
             stop(UNUSABLE)
         except Exception as error:
             if type(error).__name__ not in ("PrivacyError", "AccountingMismatch"):
+                failure(internal_error=type(error).__name__)  # its words may hold data
                 raise
             code, message = getattr(error, "code", "DP307"), getattr(error, "message", str(error))
-            if as_json:
-                emit_json({"path": "", "diagnostics": [{"code": code, "severity": "error", "message": message, "help": "", "span": None}]})
-            else:
-                note(f"error[{code}]: {message}")
-                note("help: nothing was written; this is a fault of the algorithm or of dpspec, not of your spec")
+            help = "nothing was written; this is a fault of the algorithm or of dpspec, not of your spec"
+            note(f"error[{code}]: {message}")
+            note(f"help: {help}")
+            failure(Diagnostic(code, "error", message, help))
             stop(FINDINGS)
+        finally:
+            _document.wanted = False
 
     return wrapper
 
 
+def usage_error(message: str) -> None:
+    """The document of a command line that does not parse."""
+    help = "`dpspec --help` and `dpspec COMMAND --help` list the words"
+    _document.wanted, _document.written = True, False
+    failure(Diagnostic("DP416", "error", message, help))
+    _document.wanted = False
+
+
 def unusable(error: SpecError) -> bool:
-    """Exit 2 when the input does not parse or cannot be used (DP1xx, DP5xx, DP67x, DP416); exit 1 when it can and has findings."""
-    return any(d.severity == "error" and d.code.startswith(("DP1", "DP5", "DP67", "DP416")) for d in error.diagnostics)
+    """Exit 2 when the input does not parse or cannot be used (DP1xx, DP5xx, DP67x, DP415, DP416); exit 1 when it can and has findings."""
+    return any(d.severity == "error" and d.code.startswith(("DP1", "DP5", "DP67", "DP415", "DP416")) for d in error.diagnostics)
 
 
 def spec_files(paths: list[Path]) -> list[Path]:
@@ -117,6 +167,11 @@ def spec_files(paths: list[Path]) -> list[Path]:
         else:
             found.append(path)
     return list(dict.fromkeys(found))
+
+
+def none_found(paths: list[Path]) -> NoReturn:
+    help = "name a spec file, or a folder that holds some; `dpspec init` writes a starter"
+    refuse(f"no spec (*.dps, *.dpspec.yaml) found under {', '.join(map(str, paths))}", help)
 
 
 def is_spec(path: Path) -> bool:

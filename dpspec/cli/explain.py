@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from dpspec.cli.common import (
-    UNUSABLE,
     Format,
     FormatOption,
     NoColorOption,
@@ -16,9 +15,8 @@ from dpspec.cli.common import (
     VerboseOption,
     emit_json,
     guarded,
-    note,
+    refuse,
     say,
-    stop,
 )
 
 
@@ -51,9 +49,9 @@ def command(
     wanted = code.strip().upper()
     if wanted not in table:
         near = difflib.get_close_matches(wanted, table, n=3)
-        note(f"error: there is no diagnostic {code}" + (f"; did you mean {', '.join(near)}?" if near else ""))
-        note("help: `dpspec explain` lists all of them")
-        stop(UNUSABLE)
+        refuse(
+            f"there is no diagnostic {code}" + (f"; did you mean {', '.join(near)}?" if near else ""), "`dpspec explain` lists all of them"
+        )
     entry = table[wanted]
     if format is Format.json:
         emit_json(

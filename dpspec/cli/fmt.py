@@ -18,7 +18,7 @@ from dpspec.cli.common import (
     VerboseOption,
     emit_json,
     guarded,
-    note,
+    none_found,
     say,
     show_diagnostics,
     spec_files,
@@ -51,10 +51,11 @@ def command(
 
     files = spec_files(paths)
     if not files:
-        note(f"error: no spec (*.dps, *.dpspec.yaml) found under {', '.join(map(str, paths))}")
-        stop(UNUSABLE)
+        none_found(paths)
     changed: list[str] = []
     broken: list[str] = []
+    diffs: dict[str, str] = {}
+    found: list[dict[str, object]] = []
     for file in files:
         try:
             text = read_text(file)
@@ -62,18 +63,22 @@ def command(
         except SpecError as error:
             show_diagnostics(error, color=use_color(no_color))
             broken.append(str(file))
+            found += [{"path": str(file), **d.to_json()} for d in error.diagnostics]
             continue
         if new == text:
             continue
         changed.append(str(file))
         if diff:
-            say("".join(difflib.unified_diff(text.splitlines(True), new.splitlines(True), str(file), str(file))))
+            diffs[str(file)] = "".join(difflib.unified_diff(text.splitlines(True), new.splitlines(True), str(file), str(file)))
+            if format is Format.text:
+                say(diffs[str(file)])
         elif not check:
             temporary = file.with_name(file.name + ".partial")
             temporary.write_text(new, encoding="utf-8")
             temporary.replace(file)
     if format is Format.json:
-        emit_json({"changed": changed, "unusable": broken, "files": len(files)})
+        more: dict[str, object] = {"diffs": diffs} if diff else {}
+        emit_json({"changed": changed, "unusable": broken, "files": len(files), "diagnostics": found, **more})
     elif not quiet:
         word = "would change" if check or diff else "changed"
         for name in changed:

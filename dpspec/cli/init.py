@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dpspec.cli.common import UNUSABLE, Format, FormatOption, NoColorOption, QuietOption, VerboseOption, emit_json, guarded, note, say, stop
+from dpspec.cli.common import Format, FormatOption, NoColorOption, QuietOption, VerboseOption, emit_json, guarded, refuse, say
 
 SCHEMA_FILE = "dpspec.schema.json"
 
@@ -127,9 +127,7 @@ def command(
     suffix = ".dps" if surface is Surface.dps else ".dpspec.yaml"
     file = folder / f"{task.value}{suffix}"
     if file.exists():
-        note(f"error: {file} exists and is left alone")
-        note("help: choose another folder, or remove the file")
-        stop(UNUSABLE)
+        refuse(f"{file} exists and is left alone", "choose another folder, or remove the file")
     folder.mkdir(parents=True, exist_ok=True)
     text = STARTERS[task]
     if surface is Surface.yaml:

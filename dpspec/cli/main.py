@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
 from typing import Any
 
@@ -23,6 +24,35 @@ COMMANDS = {
 }
 
 
+def group() -> Any:
+    """A group whose usage errors are JSON too where ``--format json`` is among the words."""
+    from typer.core import TyperGroup
+
+    from dpspec.cli import common
+
+    class Group(TyperGroup):
+        def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:
+            base: Any = super().main
+            given = args[0] if args else more.get("args")
+            if not standalone_mode or not wants_json(sys.argv[1:] if given is None else list(given)):
+                return base(*args, standalone_mode=standalone_mode, **more)
+            try:
+                sys.exit(base(*args, standalone_mode=False, **more) or 0)
+            except Exception as error:
+                shown: Any = error
+                if not hasattr(shown, "format_message"):  # only errors of usage have it
+                    raise
+                shown.show()
+                common.usage_error(shown.format_message())
+                sys.exit(common.UNUSABLE)
+
+    return Group
+
+
+def wants_json(words: list[str]) -> bool:
+    return "--format=json" in words or any(pair == ("--format", "json") for pair in itertools.pairwise(words))
+
+
 def build(only: str | None = None) -> Any:
     """The typer application; with ``only`` just that command, so that a call imports no other."""
     import typer
@@ -31,6 +61,7 @@ def build(only: str | None = None) -> Any:
 
     app = typer.Typer(
         name="dpspec",
+        cls=group(),
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,

@@ -10,7 +10,6 @@ import typer
 
 from dpspec.cli.common import (
     FINDINGS,
-    UNUSABLE,
     Format,
     FormatOption,
     NoColorOption,
@@ -19,6 +18,7 @@ from dpspec.cli.common import (
     emit_json,
     guarded,
     note,
+    refuse,
     say,
     show_diagnostics,
     stop,
@@ -69,10 +69,10 @@ def command(
     body = plan.to_json()
     if out is not None:
         write(plan, out)
-    stale = _stale(against, body, quiet=quiet) if against is not None else False
+    stored = None if against is None else _compared(against, body, quiet=quiet)
     theory = _theory(parsed, trade_off, vary or [], constant_from)
     if format is Format.json:
-        emit_json({**body, **theory})
+        emit_json({**body, **theory, **({} if stored is None else {"against": stored})})
     elif not quiet:
         from dpspec.report.terminal import plan_text, theory_text
 
@@ -83,7 +83,7 @@ def command(
         if shown:
             error = SpecError(shown, path=plan.draft.parsed.path, text=plan.draft.parsed.text)
             show_diagnostics(error, color=use_color(no_color))
-    if stale or any(d.severity == "error" for d in plan.diagnostics):
+    if (stored is not None and not stored["matches"]) or any(d.severity == "error" for d in plan.diagnostics):
         stop(FINDINGS)
 
 
@@ -91,8 +91,7 @@ def _theory(parsed: Any, trade_off: bool, vary: list[str], constant_from: Path |
     """What the bounds promise and a fitted constant predicts, when asked for."""
     if not trade_off and constant_from is None:
         if vary:
-            note("error: --vary belongs to --trade-off")
-            stop(UNUSABLE)
+            refuse("--vary belongs to --trade-off", "add --trade-off, or drop --vary")
         return {}
     from dpspec.cli.study import parse_vary
     from dpspec.executor import planning
@@ -112,29 +111,28 @@ def _read_study(path: Path) -> dict[str, Any]:
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError) as error:
-        note(f"error: {path} is not a study: {error}")
-        stop(UNUSABLE)
+        refuse(f"{path} is not a study: {error}", "write one with `dpspec study SPEC --out DIR`")
     if not isinstance(body, dict) or body.get("mode") != "study":
-        note(f"error: {path} is not a study")
-        note("help: write one with `dpspec study SPEC --out DIR`")
-        stop(UNUSABLE)
+        refuse(f"{path} is not a study", "write one with `dpspec study SPEC --out DIR`")
     return body
 
 
-def _stale(against: Path, body: dict[str, object], *, quiet: bool) -> bool:
+def _compared(against: Path, body: dict[str, object], *, quiet: bool) -> dict[str, Any]:
+    """Whether the plan is the stored one, and what differs."""
     from dpspec.compiler.diff import compare
     from dpspec.compiler.plan import digest
 
     stored = read_plan(against)
     parts = ("sha256", "status", "guarantee", "releases")  # a stored hash alone would not notice an edited file
     if digest([stored.get(part) for part in parts]) == digest([body[part] for part in parts]):
-        return False
+        return {"path": str(against), "matches": True, "changes": []}
     note(f"DP420: the plan no longer matches {against}")
-    for change in compare(stored, body):
+    changes = compare(stored, body)
+    for change in changes:
         note(f"  {change.area:8} {change.direction:8} {change.what}: {change.old} -> {change.new}")
     if not quiet:
         note("help: review the changes, then store the new plan with `dpspec plan SPEC --out FILE`")
-    return True
+    return {"path": str(against), "matches": False, "changes": [c.to_json() for c in changes]}
 
 
 def read_plan(path: Path) -> dict[str, object]:
@@ -142,10 +140,7 @@ def read_plan(path: Path) -> dict[str, object]:
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError) as error:
-        note(f"error: {path} is not a plan: {error}")
-        stop(UNUSABLE)
+        refuse(f"{path} is not a plan: {error}", "write one with `dpspec plan SPEC --out FILE`")
     if not isinstance(body, dict) or body.get("format_version") != 1 or "guarantee" not in body or "releases" not in body:
-        note(f"error: {path} is not a plan of this version (format_version 1)")
-        note("help: write one with `dpspec plan SPEC --out FILE`")
-        stop(UNUSABLE)
+        refuse(f"{path} is not a plan of this version (format_version 1)", "write one with `dpspec plan SPEC --out FILE`")
     return body

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from dpspec.cli.common import (
-    UNUSABLE,
     Format,
     FormatOption,
     NoColorOption,
@@ -18,11 +17,12 @@ from dpspec.cli.common import (
     emit_json,
     guarded,
     is_spec,
-    note,
+    refuse,
     say,
-    stop,
     use_color,
 )
+
+_STORED = "name a spec, or a file that `plan --out`, `run --out` or `study --out` wrote"
 
 
 @guarded
@@ -45,14 +45,11 @@ def command(
     bodies = [_body(f) for f in files]
     if html is not None:
         if len(bodies) != 1:
-            note("error: one page shows one file")
-            stop(UNUSABLE)
+            refuse("one page shows one file", "call once for each file")
         try:
             import matplotlib  # noqa: F401
         except ImportError:
-            note("error: pages need matplotlib")
-            note("help: pip install 'dpspec[report]'")
-            stop(UNUSABLE)
+            refuse("pages need matplotlib", "pip install 'dpspec[report]'", "DP415")
         from dpspec.report.html import page
 
         partial = html.with_name(html.name + ".partial")
@@ -60,9 +57,9 @@ def command(
         partial.replace(html)
         if not quiet:
             say(f"wrote {html}")
-    elif format is Format.json:
+    if format is Format.json:
         emit_json(bodies[0] if len(bodies) == 1 else bodies)
-    else:
+    elif html is None:
         say("\n\n".join(_text(b, color=use_color(no_color)) for b in bodies))
 
 
@@ -83,11 +80,8 @@ def _body(path: Path) -> dict[str, Any]:
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError) as error:
-        note(f"error: {path} is not JSON: {error}")
-        stop(UNUSABLE)
+        refuse(f"{path} is not JSON: {error}", _STORED)
     known = isinstance(body, dict) and (body.get("mode") in ("study", "release") or ("guarantee" in body and "releases" in body))
     if not known:
-        note(f"error: {path} is neither a plan, nor a record, nor a study")
-        note("help: `dpspec study SPEC --out DIR` writes DIR/study.json")
-        stop(UNUSABLE)
+        refuse(f"{path} is neither a plan, nor a record, nor a study", _STORED)
     return dict(body)

@@ -15,6 +15,7 @@ from dpspec.cli.common import (
     QuietOption,
     VerboseOption,
     emit_json,
+    failure,
     guarded,
     note,
     say,
@@ -48,10 +49,11 @@ def command(
 
     plan = make_plan(parse_file(spec))
     if any(d.severity == "error" for d in plan.diagnostics):
-        for d in plan.diagnostics:
-            if d.severity == "error":
-                note(f"{d.code}: {d.message}")
+        errors = tuple(d for d in plan.diagnostics if d.severity == "error")
+        for d in errors:
+            note(f"{d.code}: {d.message}")
         note("help: a plan with an error is not run; mend the spec, or drop the target that it cannot meet")
+        failure(*errors, path=str(spec))
         stop(FINDINGS)
     with progress_bar("drawing", quiet=quiet) as update:
         record = run(plan, data_file=data, out=out, progress=update)

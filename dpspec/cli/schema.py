@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from dpspec.cli.common import Format, FormatOption, NoColorOption, QuietOption, VerboseOption, emit_json, guarded
+from dpspec.cli.common import Format, FormatOption, NoColorOption, QuietOption, VerboseOption, emit_json, guarded, say
 
 
 @guarded
 def command(
     out: Annotated[Path | None, typer.Option("--out", help="write it here instead of stdout", show_default=False)] = None,
-    format: FormatOption = Format.json,
+    format: FormatOption = Format.text,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     no_color: NoColorOption = False,
@@ -29,7 +29,9 @@ def command(
     from dpspec.spec.schema import json_schema
 
     schema = json_schema()
-    if out is None:
-        emit_json(schema)
-    else:
+    if out is not None:
         out.write_text(json.dumps(schema, indent=2) + "\n", encoding="utf-8")
+        if not quiet:
+            say(f"wrote {out}")
+    if out is None or format is Format.json:
+        emit_json(schema)

@@ -10,7 +10,6 @@ import typer
 from dpspec.cli.common import (
     FINDINGS,
     INTERRUPTED,
-    UNUSABLE,
     Format,
     FormatOption,
     NoColorOption,
@@ -19,6 +18,7 @@ from dpspec.cli.common import (
     emit_json,
     guarded,
     note,
+    refuse,
     say,
     stop,
     use_color,
@@ -72,9 +72,7 @@ def command(
     from dpspec.lang.source import parse_file
 
     if engine not in ("local", "dask"):
-        note(f"error: there is no engine {engine!r}")
-        note("help: --engine local, or --engine dask")
-        stop(UNUSABLE)
+        refuse(f"there is no engine {engine!r}", "--engine local, or --engine dask")
     parsed = parse_file(spec)
     interrupted: Interrupted | None = None
     with progress_bar("study", quiet=quiet) as update:
@@ -117,8 +115,6 @@ def parse_vary(words: list[str]) -> dict[str, tuple[str, ...]]:
     for word in words:
         name, equals, values = word.partition("=")
         if not equals or not name.strip() or not values.strip():
-            note(f"error: --vary {word!r} is not NAME=VALUE,VALUE,...")
-            note("help: for example --vary n=1e4,1e5,1e6")
-            stop(UNUSABLE)
+            refuse(f"--vary {word!r} is not NAME=VALUE,VALUE,...", "for example --vary n=1e4,1e5,1e6")
         found[name.strip()] = tuple(v.strip() for v in values.split(","))
     return found
