@@ -112,8 +112,9 @@ CODES: dict[str, Code] = {
     "DP416": Code(
         title="An option of the command cannot be used",
         explanation=(
-            "A word of the command line (an option, a varied name, a value, a trial count) does not fit: the command has no such option, the "
-            "spec no such number, the value is not one, or a file that it names cannot be read, written or used for this. Nothing was run."
+            "A word of the command line (an option, a varied name, a value, a trial count) does not fit: the command has no such option, "
+            "the spec no such number, the value is not one, or a file that it names cannot be read, written or used for this. Nothing "
+            "was run."
         ),
         bad="dpspec study analysis.dps --vary n=abc",
         good="dpspec study analysis.dps --vary n=1e4,1e5",
