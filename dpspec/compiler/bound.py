@@ -84,6 +84,8 @@ def _values(release: ReleaseDraft) -> Iterator[BoundValue]:
         numbers = dict(explicit(release.problem, release.tunables, release.calibrated))
     for b in release.module.CARD.bounds:
         holds_if = tuple(s.evidence for s in release.assumptions if s.role == "utility" and s.status == "declared")
+        if release.problem is not None and release.problem.neighbours == "add-remove":
+            holds_if += ("there are n records (any number runs, and how many is private)",)
         yield BoundValue(
             measure=normal(b.measure),
             kind=b.kind,

@@ -25,7 +25,8 @@ _DOWNLOADS: Final = frozenset(
     | {"olivetti_faces", "species_distributions", "openml"}
 )
 _MISSING: Final = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
-ENDINGS: Final = ".csv, .tsv, .parquet, .arrow, .feather, .npy, .npz, .svm, .libsvm, .txt"
+LIBSVM: Final = (".svm", ".libsvm", ".svmlight", ".txt")
+ENDINGS: Final = ".csv, .tsv, .parquet, .pq, .arrow, .feather, .ipc, .npy, .npz, .svm, .libsvm, .svmlight, .txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class Wanted:
     sparse_width: int | None = None  # features of a libsvm file
     private: bool = True
     extra: tuple[str, ...] = field(default=())  # further columns the spec names (encodings)
+    uncounted: bool = False  # how many records there are is private: nothing may depend on it, none included
 
     def named(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*self.columns, *self.extra, *((self.target,) if self.target else ()))))
@@ -101,7 +103,10 @@ def read_file(path: Path, wanted: Wanted) -> Frame:
         reason = error.strerror or "it cannot be opened"
     if reason:
         fail("DP501", f"{path} cannot be read: {reason}", "check its permissions", path=str(path))
-    if not head:
+    libsvm = path.suffix.lower() in LIBSVM
+    if wanted.uncounted and path.suffix.lower() not in ENDINGS.split(", "):  # its first record would tell, and may not be there
+        fail("DP502", f"{where}: the ending does not say what kind of file this is", f"known endings: {ENDINGS}", path=str(path))
+    if not head and not (libsvm and wanted.uncounted):  # libsvm text has no header row: an empty file is a data set of no record
         fail("DP509", f"{where} is empty", "", path=str(path))
     match path.suffix.lower():
         case ".csv":
@@ -114,7 +119,7 @@ def read_file(path: Path, wanted: Wanted) -> Frame:
             return _read_arrow(path, wanted, parquet=False)
         case ".npy" | ".npz":
             return _read_numpy(path)
-        case ".svm" | ".libsvm" | ".svmlight" | ".txt":
+        case _ if libsvm:
             return _read_libsvm(path, wanted)
         case _:
             first = head.split(b"\n", 1)[0].strip()
@@ -140,15 +145,17 @@ def _looks_like_header(names: Sequence[str]) -> bool:
 
 
 def _read_text(path: Path, delimiter: str, wanted: Wanted) -> Frame:
-    from pyarrow import ArrowException, float64, string
+    from pyarrow import ArrowException, float64, schema, string
     from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 
     where, kind = path.name, "tab-separated text" if delimiter == "\t" else "comma-separated text"
     reason = ""
     names: list[str] = []
+    alone = False  # nothing follows the header row, which then need not end in a newline; the CSV library refuses it without one
     try:
         with path.open(encoding="utf-8-sig", newline="") as f:
             names = [c.strip() for c in next(csv.reader(f, delimiter=delimiter), [])]
+            alone = next(f, None) is None
     except (UnicodeDecodeError, csv.Error) as error:
         reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else "its first row is not closed"
     if reason:
@@ -176,22 +183,21 @@ def _read_text(path: Path, delimiter: str, wanted: Wanted) -> Frame:
         true_values=[],
         false_values=[],
     )
-    table: Any = None
+    table: Any = schema([(n, types[n]) for n in use]).empty_table() if alone else None
     try:
-        table = read_csv(
-            str(path),
-            read_options=ReadOptions(column_names=names, skip_rows=1, use_threads=False),
-            parse_options=ParseOptions(delimiter=delimiter),
-            convert_options=options,
-        )
+        if table is None:
+            table = read_csv(
+                str(path),
+                read_options=ReadOptions(column_names=names, skip_rows=1, use_threads=False),
+                parse_options=ParseOptions(delimiter=delimiter),
+                convert_options=options,
+            )
     except ArrowException as error:
         reason = str(error) or "unreadable"
     if table is None:
         column = re.search(r"In CSV column #(\d+): (?:.*)conversion error", reason)
         if column:
             _report_cell(path, delimiter, names[int(column[1])], names, wanted)
-        if "Empty CSV" in reason:
-            fail("DP509", f"{where} has a header row and no record", "", path=str(path))
         _unreadable(path, kind, reason, wanted)
     return Frame(tuple(use), int(table.num_rows), where, table=table, header=header)
 
@@ -291,16 +297,19 @@ def read_sklearn(name: str) -> Frame:
     return Frame(names, int(bunch.data.shape[0]), f"sklearn {word}", matrix=bunch.data, y=bunch.target)
 
 
-def from_memory(memory: Any, where: str = "the data in memory") -> Frame:
-    """Arrays, frames and tables by what they can do; no library is imported that the caller has not imported."""
+def from_memory(memory: Any, where: str = "the data in memory", width: int | None = None) -> Frame:
+    """Arrays, frames and tables by what they can do; no library is imported that the caller has not imported.
+
+    ``width``: how many columns a list has that holds no row.
+    """
     if isinstance(memory, tuple) and len(memory) in (2, 3):
         x, y, *rest = memory
-        frame = from_memory(x, where)
+        frame = from_memory(x, where, width)
         return Frame(frame.names, frame.n, where, frame.table, frame.matrix, y, rest[0] if rest else None)
     if isinstance(memory, Mapping):
         lower = {str(k).lower(): v for k, v in memory.items()}
         if "x" in lower and set(lower) <= {"x", "y", "public_x"} and np.ndim(lower["x"]) != 1:
-            frame = from_memory(lower["x"], where)
+            frame = from_memory(lower["x"], where, width)
             return Frame(frame.names, frame.n, where, frame.table, frame.matrix, lower.get("y"), lower.get("public_x"))
         from pyarrow import ArrowException, table
 
@@ -338,6 +347,8 @@ def from_memory(memory: Any, where: str = "the data in memory") -> Frame:
         if len(memory.shape) != 2:
             fail("DP515", f"{where}: x must have two dimensions", "")
         return Frame(tuple(str(j + 1) for j in range(memory.shape[1])), int(memory.shape[0]), where, matrix=memory)
+    if isinstance(memory, list) and not memory and width is not None:
+        memory = np.empty((0, width))
     if isinstance(memory, (np.ndarray, list)):
         return _from_array(memory, where)
     fail("DP515", f"{where}: objects of type {type(memory).__name__} cannot be read", "hand over an array, a pair (X, y), or a frame")

@@ -2,6 +2,9 @@
 
 Encodings are declared, never learned from the records; n and d must be what the spec declares. Refusals on private data name the
 file and columns of the spec only.
+
+Under add-remove how many private records there are is itself private: any number is read, none included, and no refusal depends on it;
+n stays the public number that sums are divided by. Under replace-one and zero-out neighbours have equally many records, so n is how many.
 """
 
 from __future__ import annotations
@@ -61,6 +64,7 @@ def load(
     Raises SpecError with DP501...DP517, with every column that is at fault.
     """
     private = data.status == "private" if private is None else private
+    uncounted = private and data.neighbours == "add-remove"
     env = known_values(data, values)
     width = integer(data.d, env, "d", "DP514") if data.d is not None else None
     size = integer(data.n, env, "n", "DP514") if data.n is not None else None
@@ -83,17 +87,12 @@ def load(
         sparse_width=None if width is None else width - int(data.intercept),
         private=private,
         extra=tuple(encodings),
+        uncounted=uncounted,
     )
 
     frame = _frame(data, wanted, data_file, memory, Path(base_dir))
-    if frame.n == 0:
-        fail("DP509", f"{frame.where} has no record", "")
-    if frame.n == 1:
-        fail("DP509", f"{frame.where} has a single record", "a private analysis needs at least two")
-    if size is not None and frame.n != size:
-        secret = private and data.neighbours != "replace-one"
-        has = f"does not have {size} rows" if secret else f"has {frame.n} rows"
-        fail("DP507", f"the spec says n = {size}, {frame.where} {has}", "correct n in the data block, or the data", path=frame.where)
+    if not uncounted:
+        _counted(frame, size)
 
     found: list[Diagnostic] = []
     y, mapped = _target(frame, target, labels, encodings.get(target or ""), env, private, found)
@@ -123,6 +122,21 @@ def load(
     return Raw(records, names, frame.where)
 
 
+def _counted(frame: Frame, size: int | None) -> None:
+    """Refuse another number of records than the declared ``size``."""
+    if frame.n == 0:
+        fail("DP509", f"{frame.where} has no record", "")
+    if frame.n == 1:
+        fail("DP509", f"{frame.where} has a single record", "a private analysis needs at least two")
+    if size is not None and frame.n != size:
+        fail(
+            "DP507",
+            f"the spec says n = {size}, {frame.where} has {frame.n} rows",
+            "correct n in the data block, or the data",
+            path=frame.where,
+        )
+
+
 def load_public(
     path: str | Path, data: Data, *, columns: tuple[str, ...] = (), base_dir: str | Path = ".", values: Values | None = None
 ) -> Matrix:
@@ -150,7 +164,7 @@ def _frame(data: Data, wanted: Wanted, data_file: str | Path | None, memory: Any
     if memory is not None:
         if isinstance(memory, Records):
             memory = {"x": memory.x, "y": memory.y, "public_x": memory.public_x}
-        frame = from_memory(memory)
+        frame = from_memory(memory, width=len(wanted.columns) or wanted.sparse_width if wanted.uncounted else None)
         if frame.matrix is not None and len(wanted.columns) == len(frame.names):  # an array has no names: the spec's, in order
             frame = replace(frame, names=wanted.columns)
     elif data_file is not None:
@@ -284,6 +298,8 @@ def _numbers(column: Any, what: str, private: bool, found: list[Diagnostic], fix
     import pyarrow.compute as pc
     import pyarrow.types as t
 
+    if t.is_null(column.type) and not len(column):  # no record, so no type either
+        return np.empty(0)
     if column.null_count:
         bad = None if private else pc.is_null(column).to_numpy(zero_copy_only=False)
         found.append(
@@ -308,6 +324,8 @@ def _codes(column: Any, levels: tuple[str, ...], what: str, private: bool, found
 
     if isinstance(column, np.ndarray):
         column = pa.array(column)
+    if t.is_null(column.type) and not len(column):
+        return np.empty(0, dtype=np.int64), ([], np.empty(0, dtype=np.int64))
     if t.is_floating(column.type):
         whole = pc.all(pc.equal(pc.floor(column), column)).as_py()
         column = column.cast(pa.int64(), safe=False) if whole else column
@@ -371,6 +389,8 @@ def _target(
             y = _scaled(y, encode, env)
             _check(y, what, private, found)
         return y, False
+    if isinstance(column, np.ndarray) and not len(column):  # no record: the type of an empty array says nothing
+        return np.empty(0), True
     if isinstance(column, np.ndarray):
         found.append(problem("DP505", f"the map rule of y lists words, {what} holds numbers", "list the numbers: map(0 -> -1, 1 -> 1)"))
         return None, False

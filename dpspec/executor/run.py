@@ -1,7 +1,8 @@
 """Release mode: execute a plan on private data, once, with cryptographic randomness.
 
 No seed, no error, no statistic beyond the plan. The record is written after the run; a run that drew less than its plan, or tried to
-draw more, leaves no record.
+draw more, leaves no record. Under add-remove how many records there are is private: the record then says when the run started, not how long
+it took.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from dpspec.compiler.plan import Plan
 from dpspec.executor.bind import arrays, base_dir, bound_problem, part_of, values
 from dpspec.executor.record import Record, environment
+from dpspec.spec.model import Data
 
 Progress = Callable[[str, int, int], None]
 
@@ -42,6 +44,7 @@ def run(
 
     draft = plan.draft
     memory = None if x is None else x if y is None else (x, y)
+    started = now()
     raw = load(
         draft.analysis.data,
         data_file=data_file,
@@ -51,7 +54,6 @@ def run(
     )
     records = public_records(draft, raw, base_dir(draft.parsed.path))
     records, _ = enforce(records, draft.analysis.data, values(draft))
-    started = now()
     events: list[dict[str, Any]] = []
     outputs: dict[str, dict[str, Any]] = {}
     for release in draft.releases:
@@ -59,12 +61,12 @@ def run(
         meter = Release(release.calibrated, SecureNoise(), mode="release", public=PublicRandomness(0), on_draw=progress)
         estimate = release.module.run(part_of(draft, release, records), problem, release.tunables, meter)
         events += [{"release": release.release.name, **event} for event in meter.close()]
-        outputs[release.release.name] = arrays(estimate)
+        outputs[release.release.name] = arrays(estimate, problem)
     body = {
         "plan_sha256": plan.sha256,
         "mode": "release",
         "started": started,
-        "finished": now(),
+        "finished": None if uncounted(draft.analysis.data) else now(),
         "environment": environment(),
         "events": events,
         "guarantee": plan.guarantee.to_json(),
@@ -86,6 +88,11 @@ def public_records(draft: Any, raw: Any, base: Path) -> Any:
 
     rows = load_public(public.path, draft.analysis.data, base_dir=base, values=values(draft))
     return Records(raw.records.x, raw.records.y, rows, raw.records.mapped)
+
+
+def uncounted(data: Data) -> bool:
+    """Whether how many records there are is private."""
+    return data.status == "private" and data.neighbours == "add-remove"
 
 
 def now() -> str:

@@ -500,7 +500,7 @@ def _distributions(body: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _record(body: Mapping[str, Any]) -> Iterator[str]:
-    when = f"{escape(body['started'])} to {escape(body['finished'])}"
+    when = escape(body["started"]) + (f" to {escape(body['finished'])}" if body["finished"] else "")
     yield f"<h1>Release</h1><p class='dim'>under plan {body['plan_sha256'][:16]}, {when}</p>"
     yield verdicts([("good", "Guarantee", guarantee_line(body["guarantee"]))])
     yield "<h2>Drawn</h2>" + table(

@@ -6,6 +6,7 @@ w = prox(z - eta*grad(z)) v = (z - w)/eta - grad(z) + grad(w) is a subgradient o
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,17 @@ from dpspec.algorithms.sets import Vector
 def stationary(
     f: Objective, records: Any, n: int, smooth: float, linear: Vector, extra: float, tolerance: float, limit: int = 100_000
 ) -> Vector:
-    """The minimiser up to a subgradient of norm at most ``tolerance``; ``smooth``: the smoothness of the data part.
+    """The minimiser up to a subgradient of norm at most ``tolerance``; ``smooth``: the smoothness of the data part over n records.
+
+    ``n`` is the public divisor. There may be more records (add-remove), and then the data part is steeper: the solver's steps follow how
+    many there are, the tolerance does not, and only the time tells.
 
     Newton steps on R^d without an l1 term (d <= 1000), else accelerated prox-gradient with restarts. Raises ``ValueError`` when the
     tolerance is not reached: the privacy claim would not hold.
     """
     ridge = float(f.l2) + extra
+    share = max(1.0, records.n / n)
+    smooth, limit = share * smooth, math.ceil(math.sqrt(share) * limit)
 
     def gradient(w: Vector) -> Vector:
         return f.data_gradient(w, records, n) + ridge * w + linear

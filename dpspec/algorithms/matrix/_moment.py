@@ -24,8 +24,12 @@ def blocks(records: Any, rows: int = ROWS) -> Iterator[Vector]:
         yield x if isinstance(x, np.ndarray) else x.toarray()
 
 
-def second_moment(records: Any, radius: float = np.inf) -> Vector:
-    """(1/n) sum x x^T of the records, each scaled into the l2 ball of ``radius``: (d, d). No (n, d, d) array is made."""
+def second_moment(records: Any, radius: float = np.inf, n: int | None = None) -> Vector:
+    """(1/n) sum x x^T of the records, each scaled into the l2 ball of ``radius``: (d, d). No (n, d, d) array is made.
+
+    ``n``: the public number of records, which every release must divide by: under add-remove the true one is private. References leave
+    it out and divide by how many there are.
+    """
     d = records.d
     total = np.zeros((d, d))
     for x in blocks(records):
@@ -34,7 +38,7 @@ def second_moment(records: Any, radius: float = np.inf) -> Vector:
             if norms.max(initial=0.0) > radius:
                 x = x * np.minimum(1.0, radius / np.maximum(norms, 1e-300))[:, None]
         total += x.T @ x
-    return np.asarray(total / records.n)
+    return np.asarray(total / (records.n if n is None else n))
 
 
 def positive_part(a: Vector, floor: float = 0.0) -> Vector:

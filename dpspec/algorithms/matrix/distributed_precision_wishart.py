@@ -156,6 +156,11 @@ def accepts(p: Problem, t: Tunables) -> str | None:
     problem = wrong_task(p, "precision") or central_refusal(p)
     if problem is not None:
         return problem
+    if p.neighbours == "add-remove":
+        return (
+            "every player sends a share with its part of the noise, so who takes part is seen, and the noise follows how many do "
+            "(neighbours replace-one or zero-out, or dp-precision-covariance)"
+        )
     if t.server == "untrusted":
         return (
             "it protects nobody against the server: a message has rank 2 and shows the record. Take ldp-precision, or declare "
@@ -185,7 +190,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     m = mechanism(p, t)
-    moment = release.wishart("sum", second_moment(records), sensitivity=m.sensitivity)
+    moment = release.wishart("sum", second_moment(records, n=p.n), sensitivity=m.sensitivity)
     if isinstance(m, Wishart) and t.centre == "on":
         moment = moment - m.degrees(release.level("sum")) * release.scale("sum") * np.eye(p.d)
     return precision_of(moment, t.penalty)

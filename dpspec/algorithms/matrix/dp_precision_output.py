@@ -129,8 +129,9 @@ CARD = Card(
 
 
 def largest_norm(p: Problem, t: Tunables) -> float:
-    """b of the module's text: the spectral norm of Theta* is at most this for every data set."""
-    return p.d / float(t.penalty) - (p.d - 1) * floor(p, t)
+    """b of the module's text: the spectral norm of Theta* is at most this for every data set. The floor of the eigenvalues rests on
+    |S|_2 <= r^2, which more than n records break: under add-remove b is d/rho, which holds for every positive semi-definite S."""
+    return p.d / float(t.penalty) - (0.0 if p.neighbours == "add-remove" else (p.d - 1) * floor(p, t))
 
 
 def exact_sensitivity(p: Problem, t: Tunables) -> float:
@@ -181,7 +182,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     m, gap = mechanism(p, t), needed_gap(p, t)
-    found = graphical_lasso(second_moment(records), float(t.penalty), gap=gap, steps=1_000_000)
+    found = graphical_lasso(second_moment(records, n=p.n), float(t.penalty), gap=gap, steps=1_000_000)
     if found.gap > gap or float(np.linalg.norm(found.theta, 2)) > p.d / float(t.penalty):
         raise ArithmeticError("the graphical lasso did not reach its certified accuracy; nothing is released")
     draw = release.gaussian if m.method == "gaussian" else release.wishart
@@ -190,7 +191,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
 
 
 def floor(p: Problem, t: Tunables) -> float:
-    """1/(r^2 + rho*d), a lower bound of the eigenvalues of Theta* for every data set (000, Lemma 6.3.5, |S|_2 <= r^2)."""
+    """1/(r^2 + rho*d), a lower bound of the eigenvalues of Theta* for every data set of n records (000, Lemma 6.3.5, |S|_2 <= r^2)."""
     return 1 / (central_radius(p) ** 2 + float(t.penalty) * p.d)
 
 
