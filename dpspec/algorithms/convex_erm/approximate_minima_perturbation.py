@@ -21,7 +21,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.convex_erm._common import STRENGTH_ANY, distance, is_pure, refused
-from dpspec.algorithms.convex_erm._solve import stationary
+from dpspec.algorithms.convex_erm._solve import FLOOR, stationary, too_fine
 from dpspec.algorithms.convex_erm.output_perturbation import noise_energy
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH_SOURCE
@@ -51,7 +51,11 @@ CARD = Card(
             "added ridge: least ridge D^2/2 + B/2 d (2 L/(n mu strength))^2",
             minimum=0.0,
         ),
-        "tolerance": Tunable("L/(1000*n)", "norm of the subgradient at the solution: a thousandth of one record", minimum=1e-300),
+        "tolerance": Tunable(
+            f"max(L/(1000*n), {FLOOR})",
+            "norm of the subgradient at the solution: a thousandth of one record, and above the rounding of a mean of n gradients",
+            minimum=1e-300,
+        ),
     },
     bounds=(
         Bound(
@@ -88,7 +92,7 @@ def accepts(p: Problem, t: Tunables) -> str | None:
     reason = refused(p, smooth=True, exact_projections=True)
     if reason is None and not p.loss.l2 + t.ridge > 0:  # type: ignore[union-attr]
         return "neither the objective nor the option ridge makes it strongly convex"
-    return reason
+    return reason or too_fine(p, t.tolerance)
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:
@@ -99,7 +103,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     assert p.loss is not None
     f = p.objective
-    w = stationary(f, records, p.n, p.loss.smooth, np.zeros(p.d), t.ridge, t.tolerance)
+    w = stationary(f, records, p.n, p.loss.smooth, p.loss.lipschitz, np.zeros(p.d), t.ridge, t.tolerance)
     noisy = (release.norm_laplace if is_pure(p) else release.gaussian)("output", w, sensitivity=sensitivity(p, t))
     return Estimate(f.over.project(np.asarray(noisy)))
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.convex_erm._common import STRENGTH_ANY, distance, is_pure, refused
-from dpspec.algorithms.convex_erm._solve import stationary
+from dpspec.algorithms.convex_erm._solve import FLOOR, stationary, too_fine
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH_SOURCE
 from dpspec.algorithms.sets import Vector
@@ -71,7 +71,11 @@ CARD = Card(
             "added ridge, analysis = width: G_C^2 = 2 log(2d) for the l1 ball in place of d",
             minimum=0.0,
         ),
-        "tolerance": Tunable("L/(10^6*n)", "norm of the subgradient at the solution: a millionth of one record", minimum=1e-300),
+        "tolerance": Tunable(
+            f"max(L/(10^6*n), {FLOOR})",
+            "norm of the subgradient at the solution: a millionth of one record, and above the rounding of a mean of n gradients",
+            minimum=1e-300,
+        ),
     },
     bounds=(
         Bound(
@@ -137,7 +141,7 @@ _GAP_WEIGHT = 0.01
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
-    return refused(p, smooth=True, exact_projections=True)
+    return refused(p, smooth=True, exact_projections=True) or too_fine(p, t.tolerance)
 
 
 def _ridge(t: Tunables) -> float:
@@ -182,7 +186,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     public = _ridge(t) if is_pure(p) else 0.0  # the pure mechanism counts the public ridge as part of the objective
 
     def solve(linear: Vector, extra: float) -> Vector:
-        return stationary(f, records, p.n, B, linear, extra + public, t.tolerance)
+        return stationary(f, records, p.n, B, L, linear, extra + public, t.tolerance)
 
     w = release.objective("objective", solve, sensitivity=2.0 * L)
     if is_pure(p):

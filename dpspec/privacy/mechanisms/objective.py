@@ -29,7 +29,8 @@ class ObjectivePerturbation:
     The proof is for the exact minimiser over R^p with a smooth convex regulariser, which adds the same positive semidefinite matrix to
     both determinants. A closed convex set and any convex regulariser follow as limits (Moreau envelopes: the minimisers converge for
     every b, and P <= e^epsilon P' passes to limits); where ``lipschitz`` and ``smooth`` hold on the set only, phi is continued linearly
-    beyond the margins that the set and the record allow, which changes no minimiser. Solve to a gradient norm gamma and pay for the gap with a second draw of sensitivity 2*gamma/Lambda
+    beyond the margins that the set and the record allow, which changes no minimiser. Solve to a gradient norm gamma and pay for the gap
+    with a second draw of sensitivity 2*gamma/Lambda
     (:func:`dpspec.privacy.mechanisms.norm_laplace.output_perturbation_sensitivity`).
     """
 

@@ -50,7 +50,10 @@ class GaussianObjective:
 
     A general loss has no such u and v: the noise would have to grow with sqrt(dim). The printed change of gradients is L (add/remove) or
     2L (replace-one); this proof is for replace-one and covers the others. The minimiser is found up to ``tolerance`` (norm of a subgradient
-    of the mean objective), so it is tolerance/Lambda from the exact one; g covers 2*tolerance/Lambda by 1 % of epsilon and delta.
+    of the mean objective), and the secure source draws b on a grid: as the rounding of a continuous b, it is at most s*sqrt(dim)/2^27 from
+    it. Without more, minimisers of neighbours would lie on different point sets, each the image of the grid. Both together put the
+    point within (tolerance + s*sqrt(dim)/(2^27 n))/Lambda of the exact minimiser for a continuous b; g covers twice that by 1 % of
+    epsilon and delta.
     """
 
     n: int
@@ -98,10 +101,15 @@ class GaussianObjective:
         """s, the standard deviation of an entry of b."""
         return self.sensitivity / self.linear_mu(level)
 
+    def gap_sensitivity(self, level: float) -> float:
+        """How far apart the points of two runs with the same exact minimiser can be: the solver's tolerance and the grid of b, twice."""
+        grid = self.scale(level) * math.sqrt(self.dim) * 2.0**-27 * (1 + 2.0**-20) / self.n
+        return 2 * (self.tolerance + grid) / (self.l2 + self.extra(level)) * (1 + 1e-12)
+
     def gap_scale(self, level: float) -> float:
         """g, the standard deviation of the noise on the minimiser."""
         mu = gaussian.mu_of(GAP * level * (1 - 1e-12), GAP * self.delta * (1 - 1e-12))
-        return 2 * self.tolerance / (self.l2 + self.extra(level)) / mu * (1 + 1e-12)
+        return self.gap_sensitivity(level) / mu * (1 + 1e-12)
 
     def delta_by_quadrature(self, level: float, epsilon: float) -> float:
         """The delta at ``epsilon`` of the noise for ``level``: E (1 - e^(epsilon' - loss))_+ over the bounding loss by quadrature, and the
@@ -127,5 +135,4 @@ class GaussianObjective:
         w: Array = np.asarray(value(linear, self.extra(level)), dtype=float)
         if w.shape != (self.dim,) or not np.isfinite(w).all():
             raise ValueError(f"the solver did not return {self.dim} finite numbers")
-        gap = 2 * self.tolerance / (self.l2 + self.extra(level))
-        return noise.add_gaussian(w, self.gap_scale(level), sensitivity=gap, dim=self.dim)
+        return noise.add_gaussian(w, self.gap_scale(level), sensitivity=self.gap_sensitivity(level), dim=self.dim)

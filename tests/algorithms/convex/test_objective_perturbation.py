@@ -9,11 +9,13 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-from dpspec.algorithms.convex_erm import objective_perturbation
+from dpspec.algorithms.convex_erm import approximate_minima_perturbation, objective_perturbation
 from dpspec.algorithms.convex_erm._solve import stationary
+from dpspec.algorithms.sets import ConstraintSet
 from dpspec.data.records import Records
 from dpspec.privacy.calibrate import Budget
 from dpspec.privacy.mechanisms.objective_gaussian import GaussianObjective, factor
+from dpspec.privacy.noise import SecureNoise
 from tests.algorithms.support import logistic, minimise, plan, tunables
 
 
@@ -31,7 +33,8 @@ def test_the_level_spends_no_more_than_delta(epsilon, delta):
     assert spent <= 0.99 * delta * (1 + 1e-9)
     assert spent >= 0.98 * delta
     assert m.delta_by_quadrature(epsilon, epsilon) == pytest.approx(spent + 0.01 * delta, rel=1e-6)
-    gap = 2e-9 / (0.01 + m.extra(epsilon))
+    grid = m.scale(epsilon) * 2.0**-26 * math.sqrt(5) / 2 / 1000  # coordinates of b rounded to multiples of at most s/2^26
+    gap = 2 * (1e-9 + grid) / (0.01 + m.extra(epsilon))
     assert gaussian_delta(0.01 * epsilon, gap / m.gap_scale(epsilon)) <= 0.01 * delta * (1 + 1e-9)
 
 
@@ -105,7 +108,48 @@ def test_an_early_stopped_solver_leaks():
     assert np.mean(np.array(together) == 0.0) == 1.0
     assert np.mean(np.array(apart) == 0.0) == 0.0
     with pytest.raises(ValueError, match="tolerance"):
-        stationary(logistic(l1=0.1), Records(x, np.array([1.0, -1.0])), 2, 0.25, np.array([3.0]), 0.1, 1e-14, limit=1)
+        stationary(logistic(l1=0.1), Records(x, np.array([1.0, -1.0])), 2, 0.25, 1.0, np.array([3.0]), 0.1, 1e-14, limit=1)
+
+
+@pytest.mark.parametrize("tolerance", [1e-14, 1e-7])
+def test_the_grid_of_the_secure_source_does_not_show_in_the_minimiser(tolerance):
+    """Whoever knows the records computes b from the minimiser, b = -n (grad F(w) + Lambda w), and sees whether it lies on the grid that
+    the secure source draws from; with other records it would not. However small the tolerance, the distance to the grid has to be as
+    good as uniform on [0, 1/2]: mean 1/4, here of 400 releases, whose standard error is 0.0072."""
+    m = GaussianObjective(2, 1, 1.0, 0.25, 1.0, 1e-3, tolerance)
+    x, lam, s = np.array([1.0, 0.7]), 1.0 + m.extra(1.0), m.scale(1.0)
+    step = 2.0 ** (math.frexp(s)[1] - 1 - 26)
+
+    def gradient(w):
+        return float(np.mean(-x / (1 + np.exp(x * w)))) + lam * w
+
+    def solve(linear, extra):
+        w = 0.0
+        for _ in range(50):  # Newton: the Hessian is between lam and lam + 1/4, so each step halves the error at least
+            w -= (gradient(w) + float(linear[0])) / (lam + float(np.mean(x**2 / (2 + np.exp(x * w) + np.exp(-x * w)))))
+        return np.array([w])
+
+    released = [float(m.apply(solve, 1.0, SecureNoise())[0]) for _ in range(400)]
+    exact = [-2 * gradient(float(solve(np.array([b]), 0.0)[0])) / step for b in SecureNoise().gaussian(s, 50) / 2]
+    assert max(abs(v - round(v)) for v in exact) < 0.01  # without the gap's noise the grid is seen
+    found = np.array([-2 * gradient(w) / step for w in released])
+    assert abs(np.mean(np.abs(found - np.rint(found))) - 0.25) < 5 * 0.0072
+
+
+def test_a_certificate_counts_the_rounding_of_gradients():
+    """Opposite records: the computed gradient at 0 is 0 to the last bit, and still no tolerance below its rounding errors is certified.
+    A plan says so before a run does, and the default grows with n where n gradients are summed."""
+    records = Records(np.ones((2, 1)), np.array([1.0, -1.0]))
+    for over in (None, ConstraintSet("l2", radius=1.0)):
+        with pytest.raises(ValueError, match="tolerance"):
+            stationary(logistic(over=over), records, 2, 0.25, 1.0, np.zeros(1), 0.1, 1e-17, limit=10)
+        assert stationary(logistic(over=over), records, 2, 0.25, 1.0, np.zeros(1), 0.1, 1e-12)[0] == 0.0
+    for module in (objective_perturbation, approximate_minima_perturbation):
+        p = minimise(10**8, 2, logistic(l2=0.1))
+        t = tunables(module, p)
+        assert t.tolerance >= 2 * 10**8 * 2.0**-53  # a bound of |computed - exact| of a mean of n vectors of length 1, twice
+        assert module.accepts(p, t) is None
+        assert "rounding" in (module.accepts(p, tunables(module, p, tolerance=1e-9)) or "")
 
 
 def test_the_solver_meets_its_certificate():
@@ -115,7 +159,7 @@ def test_the_solver_meets_its_certificate():
     records = Records(x, np.sign(rng.standard_normal(60)))
     linear = 0.05 * rng.standard_normal(4)
     f = logistic(l2=0.1)
-    w = stationary(f, records, 60, 0.25, linear, 0.2, 1e-11)
+    w = stationary(f, records, 60, 0.25, 1.0, linear, 0.2, 1e-11)
     margins = records.y * (x @ w)
     g = -(records.y / (1 + np.exp(margins))) @ x / 60 + 0.3 * w + linear
     assert np.linalg.norm(g) <= 2e-11

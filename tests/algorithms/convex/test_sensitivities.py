@@ -93,7 +93,7 @@ def test_the_certified_solver_is_no_worse_than_scipy(over, l1):
     records, _ = neighbours(40, 3)
     f = logistic(l2=0.1, l1=l1, over=over)
     linear = np.array([0.05, -0.02, 0.01])
-    w = stationary(f, records, 40, 0.25, linear, 0.05, 1e-10)
+    w = stationary(f, records, 40, 0.25, 1.0, linear, 0.05, 1e-10)
 
     def value(u):
         return f.value(u, records) + 0.025 * float(u @ u) + float(linear @ u)
