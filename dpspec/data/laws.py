@@ -30,6 +30,9 @@ Want: TypeAlias = Literal["vector", "scalars", "rows"]
 Value: TypeAlias = tuple[Kind, Any]
 Shape: TypeAlias = tuple[int, ...]
 
+#: Most classes of a categorical law.
+MAX_CLASSES: Final = 1000
+
 PARAMETERS: Final = 0
 RECORDS: Final = 1
 PUBLIC: Final = 2
@@ -70,6 +73,22 @@ def _signs(rng: np.random.Generator, shape: Shape) -> Vector:
 def _logit(rng: np.random.Generator, a: tuple[Any, ...], shape: Shape) -> Vector:
     with np.errstate(over="ignore"):
         return np.where(rng.random(shape) * (1 + np.exp(-np.asarray(a[0]))) < 1, 1.0, -1.0)
+
+
+def _softmax(a: tuple[Any, ...], shape: Shape) -> Vector:
+    """Probabilities proportional to exp(a_j), (K, *shape); no overflow."""
+    logits = np.stack([np.broadcast_to(np.asarray(u, dtype=np.float64), shape) for u in a])
+    e = np.exp(logits - logits.max(axis=0))
+    return np.asarray(e / e.sum(axis=0))
+
+
+def _categorical_logit(rng: np.random.Generator, a: tuple[Any, ...], shape: Shape) -> Vector:
+    """How many of the cumulative probabilities, the last one left out, a uniform number reaches."""
+    return np.asarray((rng.random(shape) >= np.cumsum(_softmax(a, shape)[:-1], axis=0)).sum(axis=0), dtype=np.float64)
+
+
+def _categorical_moment(a: tuple[float, ...], k: int) -> float:
+    return float(_softmax(a, ()) @ np.arange(len(a)) ** k)
 
 
 def _positive(*a: float) -> bool:
@@ -203,6 +222,14 @@ LAWS: Final[Mapping[str, ScalarLaw]] = {
         lambda u: 1 - math.tanh(u / 2) ** 2,
         lambda u: True,
         "bernoulli-logistic(u): 1 with probability 1/(1 + exp(-u)), else -1",
+    ),
+    "categorical-logistic": ScalarLaw(
+        tuple(range(2, MAX_CLASSES + 1)),
+        _categorical_logit,
+        lambda *u: _categorical_moment(u, 1),
+        lambda *u: _categorical_moment(u, 2) - _categorical_moment(u, 1) ** 2,
+        lambda *u: True,
+        "categorical-logistic(u0, u1, ...): j = 0, 1, ... with probability proportional to exp(u_j), two numbers or more",
     ),
     "rademacher": _RADEMACHER,
     "uniform-cube": _RADEMACHER,
@@ -464,7 +491,8 @@ def _draw(e: Expr, c: _Context) -> Value:
         return c.want, draw(c.rng, numbers, c.shape)
     law = LAWS[word]
     if len(args) not in law.arities:
-        fail("DP531", f"{word} takes {' or '.join(map(str, law.arities))} arguments, not {len(args)}", law.needs, e.span)
+        many = " or ".join(map(str, law.arities)) if len(law.arities) < 4 else f"{law.arities[0]} to {law.arities[-1]}"
+        fail("DP531", f"{word} takes {many} arguments, not {len(args)}", law.needs, e.span)
     if word == "normal":
         return _normal(e, args, c, None)
     given = [_value(a, c) for a in args]

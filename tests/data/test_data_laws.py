@@ -82,7 +82,7 @@ def test_every_scalar_law_is_compared_or_discrete():
         node.function if isinstance(node, Call) else node.id for e, _ in REFERENCE for node in [e] if isinstance(node, (Call, Name))
     }
     aliases = {"log-normal", "loglogistic", "uniform-cube"}
-    assert set(LAWS) - compared - aliases == {"poisson", "bernoulli", "bernoulli-logistic", "rademacher"}
+    assert set(LAWS) - compared - aliases == {"poisson", "bernoulli", "bernoulli-logistic", "categorical-logistic", "rademacher"}
 
 
 @pytest.mark.parametrize(
@@ -92,6 +92,8 @@ def test_every_scalar_law_is_compared_or_discrete():
         (Name("uniform-cube"), [-1, 1], [0.5, 0.5]),
         (call("bernoulli", "0.3"), [0, 1], [0.7, 0.3]),
         (call("bernoulli-logistic", 1), [-1, 1], [1 / (1 + math.e), math.e / (1 + math.e)]),
+        (call("categorical-logistic", 0, 1, 2), [0, 1, 2], [math.exp(j) / (1 + math.e + math.e**2) for j in range(3)]),
+        (call("categorical-logistic", 0, 2000), [1], [1.0]),
         (call("poisson", 2), [0, 1, 2], [math.exp(-2), 2 * math.exp(-2), 2 * math.exp(-2)]),
     ],
 )
@@ -232,6 +234,21 @@ def test_labels_of_a_logistic_model():
         at = (u > low) & (u < high)
         p = 1 / (1 + np.exp(-u[at]))
         assert np.mean(r.y[at] == 1) == pytest.approx(p.mean(), abs=5 * math.sqrt(p.mean() * (1 - p.mean()) / at.sum()))
+
+
+def test_labels_of_a_model_with_three_classes():
+    """P(y = j | x) against the softmax of the margins, in cells of one margin; the logits stand in the order of the labels."""
+    a = Bin("*", num(2), Inner(THETA, X))
+    r, truth = simulate(law("theta", Name("dense"), "unit l2"), X_NORMAL, law("y", call("categorical-logistic", a, 0, Neg(a))), n=40_000)
+    u = 2 * r.x @ truth["theta"]
+    logits = np.exp(np.stack([u, np.zeros_like(u), -u]))
+    p = logits / logits.sum(axis=0)
+    assert set(np.unique(r.y)) == {0, 1, 2}
+    for low, high in ((-3, -1), (-1, 0), (0, 1), (1, 3)):
+        at = (u > low) & (u < high)
+        for j in range(3):
+            mean = p[j, at].mean()
+            assert np.mean(r.y[at] == j) == pytest.approx(mean, abs=5 * math.sqrt(mean * (1 - mean) / at.sum()))
 
 
 def test_expressions():

@@ -1,0 +1,112 @@
+"""The objective of multinomial logistic regression: F(W) = (1/n) sum phi(W x_i, y_i) + l2/2 |W|^2 + l1 |W|_1 over a set.
+
+W has the shape (K, d). Algorithms see it as the vector of its K*d entries, row after row, so norms are Frobenius norms and sets are sets
+of vectors of K*d numbers; only this file knows the matrix. A block of records takes one matrix product each way: the margins
+Z = X W^T (rows, K), and (softmax(Z) - onehot(y))^T X for the gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpspec.algorithms.objective import Objective
+from dpspec.algorithms.sets import ConstraintSet, Vector
+
+_BLOCK_BYTES = 1 << 19
+_CSR_BYTES = 1 << 25
+
+
+def _shifted(z: Vector) -> tuple[Vector, Vector]:
+    """exp(z - max z) and its sum over the classes: neither overflows, and the sum is at least 1."""
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    return e, e.sum(axis=1)
+
+
+def value(z: Vector, y: Vector) -> Vector:
+    """log sum_j exp(z_j) - z_y; z (rows, K), y (rows,) labels 0..K-1."""
+    own = z[np.arange(len(z)), y.astype(np.intp)]
+    out: Vector = z.max(axis=1) - own + np.log(_shifted(z)[1])
+    return out
+
+
+def softmax(z: Vector) -> Vector:
+    """Probabilities, (rows, K)."""
+    e, total = _shifted(z)
+    e /= total[:, None]
+    return e
+
+
+def slope(z: Vector, y: Vector) -> Vector:
+    """softmax(z) - onehot(y), (rows, K)."""
+    p = softmax(z)
+    p[np.arange(len(z)), y.astype(np.intp)] -= 1.0
+    return p
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Multinomial(Objective):
+    """``factor`` times the multinomial loss of ``classes`` classes, with the interface of an objective of K*d weights. ``phi``, ``slope``
+    and ``curvature`` are functions of the margins (rows, K); the curvature is given by the probabilities (:meth:`data_hessian`)."""
+
+    classes: int = 2
+    factor: float = 1.0
+
+    def size(self, features: int) -> int:
+        return self.classes * features
+
+    def _margins(self, w: Vector, x: Any) -> Vector:
+        return np.asarray(x @ w.reshape(self.classes, -1).T)
+
+    def _blocks(self, records: Any) -> Iterator[tuple[Any, Vector]]:
+        sparse = getattr(records, "sparse", False)
+        width = self.classes if sparse else max(records.d, self.classes)
+        for x, y in records.blocks(max(256, (_CSR_BYTES if sparse else _BLOCK_BYTES) // (8 * width))):
+            if y is None:
+                raise ValueError("the loss needs labels y and the records have none")
+            yield x, y
+
+    def data_value(self, w: Vector, records: Any, n: int | None = None) -> float:
+        """(1/n) sum phi(W x_i, y_i)."""
+        total = sum(float(self.phi(self._margins(w, x), y).sum()) for x, y in self._blocks(records))
+        return self.factor * total / (records.n if n is None else n)
+
+    def data_gradient(self, w: Vector, records: Any, n: int | None = None) -> Vector:
+        """(1/n) sum (p_i - e_{y_i}) x_i^T, flat, shape (K*d,)."""
+        total = np.zeros((self.classes, w.size // self.classes))
+        for x, y in self._blocks(records):
+            s = self.slope(self._margins(w, x), y)
+            total += s.T @ x if isinstance(x, np.ndarray) else np.asarray(x.T @ s).T
+        total *= self.factor / (records.n if n is None else n)
+        return total.ravel()
+
+    def data_hessian(self, w: Vector, records: Any, n: int | None = None) -> Vector:
+        """(1/n) sum (diag(p_i) - p_i p_i^T) kron x_i x_i^T, shape (K*d, K*d): K(K + 1)/2 products X^T diag(.) X."""
+        K, d = self.classes, w.size // self.classes
+        total = np.zeros((K, d, K, d))
+        for x, _ in self._blocks(records):
+            p = softmax(self._margins(w, x))
+            for j in range(K):
+                for k in range(j, K):
+                    c = p[:, j] * ((j == k) - p[:, k])
+                    scaled = x * c[:, None] if isinstance(x, np.ndarray) else x.multiply(c[:, None]).tocsr().toarray()
+                    total[j, :, k] += np.asarray(x.T @ scaled)
+        for j in range(K):
+            for k in range(j):
+                total[j, :, k] = total[k, :, j]  # X^T diag(.) X is symmetric
+        total *= self.factor / (records.n if n is None else n)
+        return total.reshape(w.size, w.size)
+
+    def gradients(self, w: Vector, x: Any, y: Vector) -> Vector:
+        """The gradients of single records, (rows, K*d)."""
+        s = self.factor * self.slope(self._margins(w, x), y)
+        dense = x if isinstance(x, np.ndarray) else x.toarray()
+        return np.asarray((s[:, :, None] * dense[:, None, :]).reshape(len(s), -1))
+
+
+def multinomial(classes: int, over: ConstraintSet, *, factor: float = 1.0, l2: float = 0.0, l1: float = 0.0) -> Multinomial:
+    """The objective of a ``minimise multinomial(K)`` task; ``over``: a set of vectors of K*d numbers."""
+    return Multinomial(phi=value, slope=slope, curvature=slope, l2=l2, l1=l1, over=over, classes=classes, factor=factor)
