@@ -1,4 +1,6 @@
-"""The objective of a ``minimise`` task, vectorised: F(w) = (1/n) sum phi(<w, x_i>, y_i) + l2/2 |w|^2 + l1 |w|_1 over a set.
+"""The objective of a ``minimise`` task, vectorised: F(w) = (1/n) sum phi(<w, x_i>, y_i) + penalty over a set,
+
+penalty(w) = l2/2 |w|^2 + l1 |w|_1 + sum_g c_g |w_g| (g: groups of coordinates).
 
 The *data part* (1/n) sum phi is what an algorithm noises: the regulariser is public, so it is added after the draw and cancels in
 every sensitivity. Products run over cache-sized blocks of records, dense or CSR, so the gradient reads the data once from memory.
@@ -13,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpspec.algorithms.sets import REALS, ConstraintSet, soft_threshold
+from dpspec.algorithms.sets import REALS, ConstraintSet, GroupNorm, prox
 
 Vector: TypeAlias = NDArray[np.float64]
 #: phi or a derivative of it in u, elementwise over u = <w, x> and y, both of shape (rows,).
@@ -37,6 +39,11 @@ class Objective:
     l2: float = 0.0
     l1: float = 0.0
     over: ConstraintSet = field(default_factory=lambda: REALS)
+    group: GroupNorm | None = None
+
+    def size(self, features: int) -> int:
+        """How many weights there are."""
+        return features
 
     def data_value(self, w: Vector, records: Any, n: int | None = None) -> float:
         """(1/n) sum phi(<w, x_i>, y_i)."""
@@ -71,8 +78,14 @@ class Objective:
         return dense
 
     def regulariser(self, w: Vector) -> float:
-        """l2/2 |w|^2 + l1 |w|_1."""
-        return 0.5 * self.l2 * float(w @ w) + self.l1 * float(np.abs(w).sum())
+        """l2/2 |w|^2 + l1 |w|_1 + the group norm."""
+        group = 0.0 if self.group is None else self.group.value(w)
+        return 0.5 * self.l2 * float(w @ w) + self.l1 * float(np.abs(w).sum()) + group
+
+    @property
+    def smooth_penalty(self) -> bool:
+        """Whether the regulariser is a ridge or nothing."""
+        return self.l1 == 0.0 and self.group is None
 
     def value(self, w: Vector, records: Any) -> float:
         """F(w). In study mode only: on private data it is a release that nobody paid for."""
@@ -83,14 +96,9 @@ class Objective:
         return self.data_gradient(w, records, n) + self.l2 * w
 
     def prox(self, v: Vector, step: float) -> Vector:
-        """argmin over u in the set of |u - v|^2/2 + step*l1*|u|_1.
-
-        Soft threshold, then project. That order is exact for R^d, boxes and linf balls (coordinate by coordinate), for the l2 ball
-        (its projection rescales) and for the l1 ball (its projection is a soft threshold itself); on the simplex |u|_1 is constant.
-        """
-        if self.l1 > 0.0 and self.over.kind != "simplex":
-            v = soft_threshold(v, step * self.l1)
-        return self.over.project(v)
+        """argmin over u in the set of |u - v|^2/2 + step*(l1 |u|_1 + the group norm), see :func:`dpspec.algorithms.sets.prox`; the ridge is
+        not in it."""
+        return prox(v, self.over, step, self.l1, self.group)
 
 
 def _blocks(records: Any) -> Iterator[tuple[Any, Vector]]:
@@ -106,8 +114,8 @@ def optimum(objective: Objective, records: Any, *, iterations: int = 20_000, sta
     """The non-private reference (catalogue 01, gd-optimum): accelerated proximal gradient with restarts, or L-BFGS where nothing is
     constrained; ``(w*, F(w*))``. ``start``: a point of the set to begin at, for losses that are not convex. For study mode: the value
     depends on the records without noise."""
-    d = records.d
-    if objective.l1 == 0.0 and objective.over.kind == "reals":
+    d = objective.size(records.d)
+    if objective.smooth_penalty and objective.over.kind == "reals":
         from scipy.optimize import minimize
 
         found = minimize(

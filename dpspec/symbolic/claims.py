@@ -128,12 +128,13 @@ def _smooth(d: Draft, claim: Claim) -> Finding | None:
     assert claim.value is not None
     data = scaled(d.curve, None if d.x.l2 is None else d.x.l2**2)
     bound = None if data is None else data + abs(d.parts.l2)
-    if bound is not None and claim.value >= bound and not d.parts.other.terms and d.parts.l1 == 0:
+    if bound is not None and claim.value >= bound and not d.parts.other.terms and d.parts.l1 == 0 and d.parts.group is None:
         if claim.value <= bound * _LOOSE:
             return None
         text = f"smooth({_number(claim.value)}) holds, but {show(bound)} is proved"
         return Finding("DP205", "info", text, f"Drop the assumption, or write smooth({show(bound)}).", claim.index)
-    witness = None if d.parts.other.terms or d.parts.l1 < 0 else _sharpest(d)
+    bent = d.parts.l1 < 0 or (d.parts.group is not None and d.parts.group[0] < 0)  # it may take away what the data part curves
+    witness = None if d.parts.other.terms or bent else _sharpest(d)
     if witness is not None and d.x.l2 is not None:
         reached = Fraction(witness.value) * shrunk(d.x.l2**2) + d.parts.l2
         if reached > claim.value:
@@ -205,7 +206,7 @@ def _strongly_convex(d: Draft, claim: Claim) -> Finding | None:
         text = f"strongly-convex({_number(claim.value)}) holds, but {show(proved, side=-1)} is proved"
         return Finding("DP205", "info", text, f"Write strongly-convex({show(proved, side=-1)}).", claim.index)
     data = scaled(d.curve, None if d.x.l2 is None else d.x.l2**2)
-    if data is not None and not d.parts.other.terms:
+    if data is not None and not d.parts.other.terms and d.parts.group is None:
         # the least eigenvalue of an average of phi'' x x^T is at most its trace over d
         ceiling = d.parts.l2 + data / (d.x.dimension or 1)
         if claim.value > ceiling:

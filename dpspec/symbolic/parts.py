@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpspec.symbolic import groups
 from dpspec.symbolic.domains import RecordDomain, finite, interval
 from dpspec.symbolic.losses import drop_free
 from dpspec.symbolic.normal import NoNormalForm, Poly, Var, add, const, substitute, var, variables
@@ -16,12 +17,15 @@ class Parts:
     l2: Fraction
     l1: Fraction
     other: Poly
+    group: tuple[Fraction, groups.Groups] | None = None
 
 
 def split(form: Poly) -> Parts:
-    """Data part, ridge, l1 and other terms that depend on w alone. Raises NoNormalForm when the data part is no function of a margin."""
+    """Data part, ridge, l1, one group norm and other terms that depend on w alone (a second group norm is one of these: the two groups
+    of a coordinate have no joint shrinkage in closed form). Raises NoNormalForm when the data part is no function of a margin."""
     data, other = const(0), const(0)
     l2 = l1 = Fraction(0)
+    group: tuple[Fraction, groups.Groups] | None = None
     for term in form.terms:
         mono, c = term
         used = variables(Poly((term,)))
@@ -36,11 +40,13 @@ def split(form: Poly) -> Parts:
             l2 += 2 * c
         elif mono == ((Var("|w|_1"), 1),):
             l1 += c
+        elif group is None and (found := groups.named(next(iter(norms)))) is not None and mono == ((Var(found.name), 1),):
+            group = (c, found)
         else:
             other = add(other, Poly((term,)))
     if not any(v.startswith("u") for v in variables(data)):
         raise NoNormalForm("it does not depend on <w, x>")
-    return Parts(data, l2, l1, other)
+    return Parts(data, l2, l1, other, group)
 
 
 @dataclass(frozen=True, slots=True)
