@@ -47,7 +47,7 @@ def bound(draft: Draft, recompile: Recompile | None = None, least: Least = "alwa
                 draft = draft.report(
                     "DP412",
                     f"release {release.release.name!r}: {text}",
-                    path=(*release.path, "by") if draft.span(*release.path, "by") else release.path,
+                    path=(*release.path, "by", "algorithm"),
                     help="raise n or epsilon, or try the spec with `dpspec study` first",
                     severity="warning",
                 )

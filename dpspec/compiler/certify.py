@@ -78,11 +78,27 @@ def _certify_loss(draft: Draft, release: ReleaseDraft) -> tuple[Draft, ReleaseDr
             )
         return draft, release
     for finding in certificate.findings:
-        span = draft.span("assume", finding.assumption) if finding.assumption is not None else draft.span(*path)
-        entry = finding.diagnostic(span)
+        place: Path = _place(draft, finding.code, path) if finding.assumption is None else ("assume", finding.assumption)
+        entry = finding.diagnostic(draft.span(*place))
         if entry not in draft.diagnostics:
             draft = replace(draft, diagnostics=(*draft.diagnostics, entry))
     return draft, replace(release, certificate=certificate)
+
+
+def domain_path(draft: Draft, variable: str) -> Path:
+    """Where the domain of x or y stands, or would have to."""
+    found = (i for i, domain in enumerate(draft.analysis.data.domains) if domain.variable == variable)
+    return next((("data", "domains", i) for i in found), ("data",))
+
+
+def _place(draft: Draft, code: str, path: Path) -> Path:
+    """Where the mistake stands: what is said of records at their domain (at the data section where they have none), what is said of the
+    set at the set, and everything else at the loss."""
+    variable = {"DP207": "x", "DP214": "y", "DP220": "y"}.get(code)
+    if variable is not None:
+        return domain_path(draft, variable)
+    over: Path = (*path, "over")
+    return over if code in ("DP208", "DP221") and draft.parsed.spans.exact(*over) is not None else (*path, "loss")
 
 
 def _problem(draft: Draft, release: ReleaseDraft) -> Problem:

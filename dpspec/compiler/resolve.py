@@ -53,7 +53,7 @@ def resolve(draft: Draft) -> Draft:
             draft = draft.report(
                 "DP107",
                 f"{name} is what the compiler derives from an enforced domain, a set or a proof; a constant cannot take its place",
-                path=("data", "constants", name),
+                path=("data", "constants", name, "name"),
                 help="give the constant another name",
             )
             continue
@@ -198,11 +198,11 @@ def _rules(draft: Draft, facts: Mapping[str, Number]) -> Draft:
 def _domains(draft: Draft, facts: dict[str, Number]) -> Draft:
     """Norm bounds of records that the executor enforces, as facts: x_l2, x_linf, x_l1, y_abs, and the size of finite label sets."""
     for i, domain in enumerate(draft.analysis.data.domains):
-        draft, bounds = set_bounds(draft, domain.set, facts, ("data", "domains", i))
+        draft, bounds = set_bounds(draft, domain.set, facts, ("data", "domains", i, "set"))
         if domain.by is None:
             continue
         if domain.by.how == "shrink" and domain.by.tau is not None:
-            draft, tau = number(draft, domain.by.tau, facts, ("data", "domains", i), what="tau")
+            draft, tau = number(draft, domain.by.tau, facts, ("data", "domains", i, "by", "tau"), what="tau")
             if tau is not None:
                 bounds = {**bounds, "linf": min(bounds.get("linf", math.inf), tau)}
                 if "d" in facts:
@@ -222,6 +222,7 @@ def set_bounds(draft: Draft, s: Set, facts: Mapping[str, Number], path: Path) ->
     d = float(facts["d"]) if "d" in facts else None
     match s:
         case Ball(norm=norm, radius=e):
+            path = (*path, "radius")
             draft, r = number(draft, e, facts, path, what="the radius")
             if r is None:
                 return draft, {}
@@ -242,8 +243,8 @@ def set_bounds(draft: Draft, s: Set, facts: Mapping[str, Number], path: Path) ->
         case Simplex():
             return draft, {"l1": Fraction(1), "l2": Fraction(1), "linf": Fraction(1)}
         case Box(low=low, high=high):
-            draft, lo = number(draft, low, facts, path, what="the lower end")
-            draft, hi = number(draft, high, facts, path, what="the upper end")
+            draft, lo = number(draft, low, facts, (*path, "low"), what="the lower end")
+            draft, hi = number(draft, high, facts, (*path, "high"), what="the upper end")
             if lo is None or hi is None:
                 return draft, {}
             if lo > hi:

@@ -12,7 +12,7 @@ from typing import Any
 
 from dpspec.algorithms.card import Card, Need, Problem, Tunables
 from dpspec.compiler.calibrate import relation
-from dpspec.compiler.certify import LOSS_CLAIMS, enforced
+from dpspec.compiler.certify import LOSS_CLAIMS, domain_path, enforced
 from dpspec.compiler.draft import AssumptionStatus, Candidate, Draft, Path, ReleaseDraft, Setting
 from dpspec.compiler.resolve import domain_of
 from dpspec.compiler.tunables import Refusal, resolve_tunables
@@ -27,7 +27,7 @@ class Choice:
     settings: dict[str, Setting] | None = None
     tree: Tree | None = None
     assumptions: tuple[AssumptionStatus, ...] = ()
-    option: int | None = None
+    place: Path | None = None  # of the mistake, where it is not the choice of the algorithm
     help: str = ""
 
 
@@ -63,7 +63,7 @@ def _select(draft: Draft, release: ReleaseDraft) -> Draft:
     from dpspec.algorithms.registry import UnknownAlgorithm, all_modules, get
 
     by = release.release.by
-    path: Path = (*release.path, "by")
+    path: Path = (*release.path, "by", "algorithm")
     if by.algorithm != "auto":
         try:
             module = get(by.algorithm)
@@ -79,11 +79,11 @@ def _select(draft: Draft, release: ReleaseDraft) -> Draft:
         choice = consider(draft, release, module)
         draft = draft.with_release(replace(release, candidates=(choice.candidate,)))
         if not choice.candidate.eligible:
-            where: Path = path if choice.option is None else (*path, "options", choice.option)
+            where: Path = path if choice.place is None else choice.place
             return draft.report(
                 choice.candidate.code if choice.candidate.code not in ("DP401", "task") else "DP407",
                 f"{by.algorithm} cannot serve release {release.release.name!r}: {choice.candidate.reasons[0]}"
-                if choice.option is None and choice.candidate.code in ("task", "DP401", "DP301", "DP407", "DP409", "DP210")
+                if choice.candidate.code in ("task", "DP401", "DP301", "DP407", "DP409", "DP210")
                 else choice.candidate.reasons[0],
                 path=where,
                 help=choice.help or "`by auto` chooses among the algorithms that can serve",
@@ -100,11 +100,12 @@ def _select(draft: Draft, release: ReleaseDraft) -> Draft:
         reasons = "; ".join(f"{c.candidate.id}: {c.candidate.reasons[0]}" for c in near[:6])
         privacy = [c for c in near if c.candidate.code == "DP210"]
         if privacy:
-            return draft.report("DP210", f"{privacy[0].candidate.id}: {privacy[0].candidate.reasons[0]}", path=path, help=privacy[0].help)
+            first = privacy[0]
+            return draft.report("DP210", f"{first.candidate.id}: {first.candidate.reasons[0]}", path=first.place or path, help=first.help)
         return draft.report(
             "DP401",
             f"no algorithm serves release {release.release.name!r} under {draft.analysis.privacy.model}; {reasons}",
-            path=path if draft.span(*path) else release.path,
+            path=path,
             help=next((c.help for c in near if c.help), "`dpspec algorithms` lists the tasks and privacy models that are served"),
         )
     return _take(draft, release.index, best)
@@ -139,8 +140,8 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
     problem = release.problem
     assert problem is not None
 
-    def refuse(reason: str, *, code: str = "DP401", help: str = "", option: int | None = None) -> Choice:
-        return Choice(Candidate(card.id, False, (reason,), None, code), option=option, help=help)
+    def refuse(reason: str, *, code: str = "DP401", help: str = "", place: Path | None = None) -> Choice:
+        return Choice(Candidate(card.id, False, (reason,), None, code), place=place, help=help)
 
     if card.task != problem.task.kind:
         return refuse(f"it serves the task {card.task}, not {problem.task.kind}", code="task")
@@ -161,10 +162,10 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
     if weak is not None and weak.name in ("convex", "strongly-convex"):  # a property of the loss: no domain makes it true
         return refuse(weak.evidence, code="DP407", help="an algorithm whose privacy does not rest on it, or a larger ridge term")
     if weak is not None:
-        return refuse(weak.evidence, code="DP210", help=_remedy(weak, problem))
+        return refuse(weak.evidence, code="DP210", help=_remedy(weak, problem), place=_unenforced(draft, weak))
     resolved = resolve_tunables(card, problem, release.release.by.options if release.release.by.algorithm != "auto" else ())
     if isinstance(resolved, Refusal):
-        return refuse(resolved.message, code=resolved.code, help=resolved.help, option=resolved.option)
+        return refuse(resolved.message, code=resolved.code, help=resolved.help, place=_of_option(release, resolved))
     tunables, settings = resolved
     reason = module.accepts(problem, tunables)
     if reason is not None:
@@ -183,6 +184,24 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
     predicted = module.predicted(problem, tunables, calibrated) if hasattr(module, "predicted") else None
     eligible = Candidate(card.id, True, (), None if predicted is None else float(predicted))
     return Choice(eligible, module, tunables, settings, tree, statuses)
+
+
+def _of_option(release: ReleaseDraft, refusal: Refusal) -> Path | None:
+    """The option that is at fault: its name when there is none of this name, else its value."""
+    if refusal.option is None:
+        return None
+    path: Path = (*release.path, "by", "options", release.release.by.options[refusal.option][0])
+    return (*path, "name") if refusal.code == "DP405" else path
+
+
+def _unenforced(draft: Draft, weak: AssumptionStatus) -> Path | None:
+    """The domain that is only declared, where privacy would rest on it."""
+    named = weak.name.split()[0]
+    for variable in (named,) if named in ("x", "y") else ("x", "y"):
+        path = domain_path(draft, variable)
+        if path != ("data",) and not enforced(draft, variable):
+            return path
+    return None
 
 
 def has_disjoint(tree: Tree) -> bool:

@@ -100,12 +100,14 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One entry of a section: ``key`` says which, ``name`` which of several (a variable, a column, an option)."""
+    """One entry of a section: ``key`` says which, ``name`` which of several (a variable, a column, an option), ``label`` where the name
+    of a number or an option stands."""
 
     key: str
     value: Any
     span: Span
     name: str = ""
+    label: Span | None = None
 
 
 Action: TypeAlias = Callable[[Context, list[Any], list[Offsets], Offsets], Any]
@@ -294,7 +296,7 @@ def _flag(key: str, value: Any) -> Action:
     return lambda c, v, at, where: Item(key, value, c.locate(*where))
 
 
-ACTIONS["d_number"] = lambda c, v, at, where: Item("number", v[1], c.locate(*where), ascii_name(v[0]))
+ACTIONS["d_number"] = lambda c, v, at, where: Item("number", v[1], c.locate(*where), ascii_name(v[0]), c.locate(*at[0]))
 ACTIONS["d_source"] = _item("source")
 ACTIONS["d_private"] = _flag("status", "private")
 ACTIONS["d_public"] = _flag("status", "public")
@@ -433,7 +435,7 @@ ACTIONS["r_by"] = lambda c, v, at, where: Item("by", v[0], c.locate(*where))
 ACTIONS["r_expect"] = _item("expect")
 ACTIONS["r_share"] = _item("share")
 ACTIONS["r_part"] = _item("part")
-ACTIONS["option"] = lambda c, v, at, where: Item("option", v[1], c.locate(*where), ascii_name(v[0]))
+ACTIONS["option"] = lambda c, v, at, where: Item("option", v[1], c.locate(*where), ascii_name(v[0]), c.locate(*at[0]))
 
 
 @_action

@@ -77,6 +77,11 @@ class Draft:
             self.spans[path] = own if isinstance(own, Span) else span
         return path
 
+    def _label(self, path: Path, item: Item) -> None:
+        """A number's place is its value; its name stands beside it, at ``(*path, "name")``."""
+        if item.label is not None:
+            self.spans.setdefault((*path, "name"), item.label)
+
     # ------------------------------------------------------------------------------------------------- sections
 
     def set_name(self, name: str, span: Span) -> None:
@@ -92,6 +97,7 @@ class Draft:
                     path = self._put(self.data, item.name, item.value, ("data", item.name), item.span, f"`{item.name}`")
                 case "number":
                     path = self._put(self.constants, item.name, item.value, ("data", "constants", item.name), item.span, f"`{item.name}`")
+                    self._label(path, item)
                 case "domain":
                     path = ("data", "domains", len(self.domains))
                     by_name: Path = ("data", "domains", item.name)
@@ -175,6 +181,7 @@ class Draft:
     def _option(self, release: ReleaseDraft, index: int, item: Item) -> None:
         path: Path = ("releases", index, "by", "options", item.name)
         self._put(release.options, item.name, item.value, path, item.span, f"option `{item.name}`")
+        self._label(path, item)
 
     def add_simulate(self, items: Iterable[Item]) -> list[Path]:
         paths: list[Path] = []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dpspec.lang.actions import wrong_arity
 from dpspec.lang.vocabulary import ASSUMPTIONS, LAWS, LOSSES, REGULARISERS, nearest
 from dpspec.spec.diagnostics import Diagnostic, Span
-from dpspec.spec.expr import FUNCTIONS, Call, Expr, Name, NotANumber, Unbound, evaluate, walk
+from dpspec.spec.expr import FUNCTIONS, Call, Expr, Name, NotANumber, Num, Unbound, evaluate, walk
 from dpspec.spec.model import (
     Analysis,
     Answer,
@@ -176,7 +176,7 @@ class Checker:
         waiting: dict[str, Expr] = {k: e for k, e in (("n", data.n), ("d", data.d), *data.constants) if e is not None}
         for name, _ in data.constants:
             if name in RESERVED:
-                path = ("data", "constants", name)
+                path = ("data", "constants", name, "name")
                 self.error("DP107", f"`{name}` has a meaning of its own", "Give the constant another name.", *path)
         progress = True
         while waiting and progress:  # constants may use each other in any order
@@ -340,6 +340,27 @@ class Checker:
         named = {*LOSSES, *REGULARISERS}
         self.functions(task.loss, named)
         self.scope(task.loss, {*variables, *self.known, *LOSSES, "norm"})
+        for node in walk(task.loss):
+            if isinstance(node, Call) and node.function in ("group", "group-lasso"):
+                self.groups(node)
+
+    def groups(self, e: Call) -> None:
+        """The sizes of ``group(w, 3, 2)`` and ``group-lasso(0.1, 3, 2)``: one that repeats, or all of them, which add up to d."""
+        first = "w" if e.function == "group" else "a weight"
+        like = f"Write {e.function}({'w' if e.function == 'group' else '0.1'}, 5), or all sizes one after the other."
+        if len(e.args) < 2 or (e.function == "group" and e.args[0] != Name("w")):
+            self.error("DP115", f"`{e.function}` takes {first} and the sizes of the groups", like, span=e.span)
+            return
+        sizes = [self.whole(size, "DP147", "the size of a group", 1, MAX_SIZE) for size in e.args[1:]]
+        if len(sizes) < 2 or None in sizes:
+            return
+        total = sum(size for size in sizes if size is not None)
+        varied = next((v.values for v in (self.a.study.vary if self.a.study else ()) if v.variable == "d"), ())
+        for d in (self.values.get("d"), *(v.value for v in varied if isinstance(v, Num))):
+            if d is not None and d != total:
+                help = "Correct a size, or give one size alone: it repeats, and the last group takes what is left."
+                self.error("DP147", f"the sizes of the groups add up to {total}, not to d = {_shown(d)}", help, span=e.args[-1].span)
+                return
 
     def shares(self) -> None:
         releases = self.a.releases

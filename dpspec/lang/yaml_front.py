@@ -202,7 +202,7 @@ class Front:
                         continue
                     e = self.expr(v, f"constant `{constant}`")
                     if e is not None:
-                        items.append(Item("number", e, self.span(v), constant))
+                        items.append(Item("number", e, self.span(v), constant, self.span(k)))
             elif name == "from":
                 source = self._source(value)
                 if source is not None:

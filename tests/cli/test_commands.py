@@ -58,7 +58,7 @@ def test_check_a_folder_and_formats(spec: Path) -> None:
     assert sarif["runs"][0]["tool"]["driver"]["rules"][0]["id"] == "DP404"
     github = call("check", str(spec.parent), "--format", "github")
     assert github.stdout.startswith("::error file=")
-    assert "line=14,col=3" in github.stdout
+    assert "line=14,col=6" in github.stdout
     assert github.code == 1
     from xml.etree import ElementTree
 

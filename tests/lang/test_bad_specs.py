@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from ruamel.yaml import YAML
 
 from dpspec.lang.render import render
 from dpspec.lang.source import parse_file
 from dpspec.spec.codes import CODES
 from dpspec.spec.diagnostics import SpecError
+from tests.bad_spec_index import FOLDER, INDEX, marks
 
-FOLDER = Path(__file__).parent.parent / "bad_specs"
-INDEX = YAML(typ="safe").load((FOLDER / "expected.yaml").read_text(encoding="utf-8"))
-OURS = {name: [tuple(e) for e in entries] for name, entries in INDEX.items() if any(e[0].startswith("DP1") for e in entries)}
+OURS = {name: [e[:3] for e in entries] for name, entries in INDEX.items() if any(e[0].startswith("DP1") for e in entries)}
+
+
+def test_marks() -> None:
+    assert marks("data\n#^^^ DP408\n  by dp-gdd\n#    ^^^^^^ DP404\n# ^^ DP407\n") == [
+        ("DP408", 1, 1, 5),
+        ("DP404", 3, 6, 12),
+        ("DP407", 3, 3, 5),
+    ]
 
 
 def test_index_lists_every_file() -> None:
