@@ -38,7 +38,7 @@ from dpspec.privacy.schedule import Draw, Sequence, Tree
 #: Logistic records move the gradient by half of 2L, and a part of epsilon is kept for the determinants: the audit needs this much.
 AUDIT_FACTOR = 16
 
-_EVIDENCE = "tests/algorithms/convex/test_objective_perturbation.py::"
+_EVIDENCE = "tests/algorithms/convex/test_objective_perturbation_witnesses.py::"
 
 CARD = Card(
     id="objective-perturbation",
@@ -110,25 +110,25 @@ CARD = Card(
     faults=(
         Fault(
             "000 Tables 3.1 to 3.3: Gaussian objective perturbation for general smooth losses",
-            "dimension-free noise needs gradients in a fixed direction: a loss whose gradient turns with w pays sqrt(p) more",
-            _EVIDENCE + "test_a_turning_gradient_breaks_the_dimension_free_noise",
+            "determinants of p directions differ by (1 + B/K)^p: a separable Huber loss needs delta 0.02 at p = 1000, for (1, 1e-5)",
+            _EVIDENCE + "test_a_loss_of_many_directions_breaks_the_dimension_free_noise",
             "privacy",
         ),
         Fault(
             "000 Table 3.3: the same mechanism under the width analysis",
             "it inherits the restriction to generalised linear losses",
-            _EVIDENCE + "test_a_turning_gradient_breaks_the_dimension_free_noise",
+            _EVIDENCE + "test_a_loss_of_many_directions_breaks_the_dimension_free_noise",
             "privacy",
         ),
         Fault(
             "Kifer, Smith, Thakurta 2012 as cited: noise for a change of L",
-            "replacing a record changes the gradients by 2L: with L the delta is 2.6 to 3700 times too large",
+            "replacing a record changes the gradients by 2L: with L, two Huber losses need 57 times the delta of (1, 1e-9)",
             _EVIDENCE + "test_noise_for_one_gradient_is_not_enough_under_replace_one",
             "privacy",
         ),
         Fault(
             "000 Table 3.1: objective perturbation without a word on the solver",
-            "the proof needs the exact minimiser: a solver stopped early from a fixed start releases a function of the records",
+            "the proof needs the exact minimiser: a solver that stops at a loose tolerance never returns points that its neighbour does",
             _EVIDENCE + "test_an_early_stopped_solver_leaks",
             "privacy",
         ),

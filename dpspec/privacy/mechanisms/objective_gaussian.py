@@ -48,12 +48,13 @@ class GaussianObjective:
     any convex r follow as limits of smooth ones (Moreau envelopes): the minimisers converge for every b, and the inequality passes to
     limits.
 
-    A general loss has no such u and v: the noise would have to grow with sqrt(dim). The printed change of gradients is L (add/remove) or
-    2L (replace-one); this proof is for replace-one and covers the others. The minimiser is found up to ``tolerance`` (norm of a subgradient
-    of the mean objective), and the secure source draws b on a grid: as the rounding of a continuous b, it is at most s*sqrt(dim)/2^27 from
-    it. Without more, minimisers of neighbours would lie on different point sets, each the image of the grid. Both together put the
-    point within (tolerance + s*sqrt(dim)/(2^27 n))/Lambda of the exact minimiser for a continuous b; g covers twice that by 1 % of
-    epsilon and delta.
+    A general loss has no such u and v, and its determinants differ by (1 + smooth/(n Lambda))^dim. The printed change of gradients is L
+    (add/remove) or 2L (replace-one); this proof is for replace-one and covers the others.
+
+    The minimiser is found up to ``tolerance`` (norm of a subgradient of the mean objective), and the secure source draws b on a grid: as
+    the rounding of a continuous b, it is at most s*sqrt(dim)/2^27 from it. Without more, minimisers of neighbours would lie on different
+    point sets, each the image of the grid. Both together put the point within (tolerance + s*sqrt(dim)/(2^27 n))/Lambda of the exact
+    minimiser for a continuous b; g covers twice that by 1 % of epsilon and delta.
     """
 
     n: int
