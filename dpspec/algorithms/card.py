@@ -6,11 +6,13 @@ Importing a card costs no numerical library.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from dpspec.privacy.schedule import Tree
+from dpspec.symbolic.groups import GroupTerm
 
 Role: TypeAlias = Literal["algorithm", "mechanism", "primitive", "reference", "cited"]
 
@@ -98,6 +100,9 @@ class Card:
     cost: Mapping[str, str] = field(default_factory=dict)  # gradients, rounds, bits_per_user, memory_bytes
     role: Role = "algorithm"
     spec: str = ""  # gallery spec, relative to the project root
+    #: ``several``: it knows the loss by its certified constants, values and gradients alone, so it serves losses of several margins too
+    #: (multinomial: K x d weights). ``one``: its proof or its code needs phi(<w, x>, y), and such losses are refused.
+    margins: Literal["one", "several"] = "one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +123,30 @@ class Loss:
     l1: float  # weight of the l1 term
     evidence: str
     data_convex: bool = False  # every record's loss is convex *without* the ridge; ``convex`` counts the ridge in
+    group: GroupTerm | None = None  # the group norm
+    lipschitz_inf: float = math.inf  # bounds every coordinate of a record's gradient
+    classes: int = 1  # K of a multinomial loss, whose weights are a K x d matrix; 1: phi(<w, x>, y)
+    at_zero: float = math.inf  # a bound of the mean loss at w = 0, above its infimum (log 2 for the logistic loss)
+
+    @property
+    def smooth_penalty(self) -> bool:
+        """Whether the regulariser is a ridge or nothing: no l1 term and no group norm."""
+        return self.l1 == 0.0 and self.group is None
+
+    def penalty_slope(self, d: int) -> float:
+        """The largest l2 norm of a subgradient of the l1 term plus the group norm: l1 sqrt(d) + weight sqrt(sum_g c_g^2)."""
+        group = 0.0 if self.group is None else self.group.weight * math.sqrt(sum(c * c for c in self.group.groups.weights(d)))
+        return self.l1 * math.sqrt(d) + group
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """The resolved, public facts that an algorithm may read. Nothing here is computed from private records.
 
-    ``facts``: numbers by name: ``n``, ``d``, ``m`` (public records), ``x_l2``, ``x_linf``, ``y_abs`` (enforced record bounds, absent when
-    not enforced), ``w_radius`` (l2 radius of the constraint set, absent when unbounded), declared constants (``k``, ``sigma``...).
+    ``facts``: numbers by name: ``n``, ``d`` (the number of weights, or of what else is estimated: the d of every formula of a card),
+    ``features`` (coordinates of x: another number only where the weights are a matrix), ``m`` (public records), ``x_l2``, ``x_linf``,
+    ``y_abs`` (enforced record bounds, absent when not enforced), ``w_radius`` (l2 radius of the constraint set, absent when unbounded),
+    declared constants (``k``, ``sigma``...). ``task``: the set of the spec with its radii and ends as numbers.
     """
 
     model: str
@@ -143,6 +164,12 @@ class Problem:
     @property
     def d(self) -> int:
         return int(self.facts["d"])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape that the weights are released in: (d,), or (K, features). Algorithms keep them as one vector, row after row."""
+        classes = 1 if self.loss is None else self.loss.classes
+        return (self.d,) if classes == 1 else (classes, self.d // classes)
 
 
 class Tunables(Mapping[str, float]):

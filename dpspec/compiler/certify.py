@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from dpspec.algorithms.card import Loss, Problem
 from dpspec.compiler.draft import Draft, Path, ReleaseDraft
 from dpspec.compiler.resolve import domain_of, part_rows, set_bounds
-from dpspec.spec.expr import NotANumber, Unbound, evaluate
-from dpspec.spec.model import Ball, Box, Estimate, Minimise, Reals, Set
+from dpspec.spec.expr import NotANumber, Num, Unbound, evaluate
+from dpspec.spec.model import Ball, Box, Estimate, Minimise, Reals, Set, Sparse
 
 #: Assumption words that a loss certificate can prove or refute.
 LOSS_CLAIMS = ("lipschitz", "smooth", "convex", "strongly-convex")
@@ -26,11 +27,12 @@ def certify(draft: Draft) -> Draft:
         if isinstance(release.release.task, Minimise):
             draft, release = _certify_loss(draft, release)
         draft = draft.with_release(replace(release, problem=_problem(draft, release)))
-        over: Set | None = getattr(release.release.task, "over", None)
+        current = next(r for r in draft.releases if r.index == release.index)
+        assert current.problem is not None
+        over: Set | None = getattr(current.problem.task, "over", None)
         if over is not None:
-            draft, bounds = set_bounds(draft, over, draft.facts, (*release.path, "task", "over"))
-            current = next(r for r in draft.releases if r.index == release.index)
-            assert current.problem is not None
+            sizes = {**draft.facts, "d": Fraction(current.problem.d)} if "d" in draft.facts else draft.facts
+            draft, bounds = set_bounds(draft, over, sizes, (*release.path, "task", "over"))
             facts = dict(current.problem.facts)
             facts.update({f"w_{norm}": float(value) for norm, value in bounds.items()})
             if "l2" in bounds:
@@ -104,6 +106,8 @@ def _place(draft: Draft, code: str, path: Path) -> Path:
 def _problem(draft: Draft, release: ReleaseDraft) -> Problem:
     a = draft.analysis
     facts: dict[str, float] = {name: float(value) for name, value in draft.facts.items()}
+    if "d" in facts:
+        facts.update(features=facts["d"], d=facts["d"] * (1 if release.certificate is None else release.certificate.classes))
     if release.release.part is not None and "n" in facts:
         start, stop = part_rows(draft, release.index)
         facts["n"] = float(stop - start)
@@ -123,6 +127,8 @@ def _problem(draft: Draft, release: ReleaseDraft) -> Problem:
         facts.update(lam=loss.l2, l1_weight=loss.l1, strongly_convex=loss.strongly_convex)
         if math.isfinite(loss.lipschitz):
             facts["L"] = loss.lipschitz
+        if math.isfinite(loss.lipschitz_inf):
+            facts["L_inf"] = loss.lipschitz_inf
         if math.isfinite(loss.smooth):
             facts["B"] = loss.smooth
     task = release.release.task
@@ -134,11 +140,26 @@ def _problem(draft: Draft, release: ReleaseDraft) -> Problem:
     return Problem(
         model=a.privacy.model,
         neighbours=a.data.neighbours,
-        task=release.release.task,
+        task=_in_numbers(release.release.task, draft),
         facts=facts,
         modifiers=frozenset(modifiers),
         loss=loss,
     )
+
+
+def _in_numbers(task: Any, draft: Draft) -> Any:
+    """The task with the radii and ends of its set as numbers: they are the spec's own, in which d is the number of features, and facts of a
+    release count its weights."""
+    over = getattr(task, "over", None)
+    found: dict[str, Any] = {}
+    for name in (
+        ("radius",) if isinstance(over, Ball) else ("low", "high") if isinstance(over, Box) else ("k",) if isinstance(over, Sparse) else ()
+    ):
+        try:
+            found[name] = Num(Fraction(evaluate(getattr(over, name), draft.facts)))
+        except (Unbound, NotANumber):
+            return task  # reported where it stands
+    return task.model_copy(update={"over": over.model_copy(update=found)}) if over is not None and found else task
 
 
 def _loss(certificate: Any) -> Loss:
@@ -152,6 +173,10 @@ def _loss(certificate: Any) -> Loss:
         l1=float(certificate.l1),
         evidence="; ".join(certificate.evidence),
         data_convex=certificate.data_convex is True,
+        group=certificate.group,
+        lipschitz_inf=float(certificate.lipschitz_inf),
+        classes=certificate.classes,
+        at_zero=float(certificate.at_zero),
     )
 
 

@@ -26,7 +26,9 @@ FACTS_OF_ASSUMPTIONS: Mapping[str, tuple[str, ...]] = {
 
 #: Facts that the compiler derives from enforced domains, constraint sets and certificates. Sensitivities rest on them, so a constant of
 #: the spec may not stand in for one that nothing enforces or proves.
-DERIVED = frozenset({"x_l1", "x_l2", "x_linf", "y_abs", "w_l1", "w_l2", "w_linf", "w_radius", "L", "L_inf", "B", "strongly_convex", "l1_weight", "features"})
+DERIVED = frozenset(
+    {"x_l1", "x_l2", "x_linf", "y_abs", "w_l1", "w_l2", "w_linf", "w_radius", "L", "L_inf", "B", "strongly_convex", "l1_weight", "features"}
+)
 
 
 #: Above it a plan warns (DP304).
@@ -154,8 +156,8 @@ def _relation(draft: Draft) -> Draft:
         what = "labels" if a.privacy.labels_only else "attributes"
         return draft.report(
             "DP306",
-            f"only the {what} are protected, and the rest of each record, so who is in the data, is not: a neighbour has another value there, "
-            "it does not lack the record",
+            f"only the {what} are protected, and the rest of each record, so who is in the data, is not: a neighbour has another value "
+            "there, it does not lack the record",
             path=("data", "neighbours"),
             help="neighbours replace-one",
         )

@@ -149,7 +149,9 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
         return refuse(f"it works under {' and '.join(card.models)}, not under {problem.model}", help=f"privacy {card.models[0]}")
     if release.certificate is not None and not release.certificate.exact_regulariser:
         return refuse(
-            "the loss has a term without x and y that is neither c*|w|^2 nor c*|w|_1", code="DP407", help="write ridge or l1 terms"
+            "the loss has a term without x and y that is neither c*|w|^2, c*|w|_1 nor the first c*group(w, ...)",
+            code="DP407",
+            help="write ridge, l1 or group terms",
         )
     if "online" in problem.modifiers and not getattr(module, "ONLINE", False):
         return refuse(
@@ -168,6 +170,8 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
         return refuse(resolved.message, code=resolved.code, help=resolved.help, place=_of_option(release, resolved))
     tunables, settings = resolved
     reason = module.accepts(problem, tunables)
+    if reason is None and problem.loss is not None and problem.loss.classes > 1 and card.margins == "one":
+        reason = "it needs a loss of one margin <w, x>, and multinomial(K) has one a class"
     if reason is not None:
         return refuse(reason, code="DP407")
     tree = module.schedule(problem, tunables)

@@ -21,9 +21,17 @@ def bound_problem(draft: Draft, release: ReleaseDraft) -> Problem:
     if not isinstance(task, Minimise) or task.pairwise or release.certificate is None:
         return problem
     from dpspec.algorithms.objective import Objective
-    from dpspec.algorithms.sets import constraint_set
+    from dpspec.algorithms.sets import constraint_set, group_norm
 
-    functions = release.certificate.margin_loss
+    certificate = release.certificate
+    if certificate.classes > 1:
+        from dpspec.algorithms.multinomial import multinomial
+
+        over, loss = constraint_set(task.over, draft.facts), problem.loss
+        assert loss is not None
+        made = multinomial(certificate.classes, over, factor=float(certificate.factor), l2=loss.l2, l1=loss.l1)
+        return replace(problem, objective=made)
+    functions = certificate.margin_loss
     objective = Objective(
         phi=functions.value,
         slope=functions.derivative,
@@ -31,6 +39,7 @@ def bound_problem(draft: Draft, release: ReleaseDraft) -> Problem:
         l2=problem.loss.l2 if problem.loss is not None else 0.0,
         l1=problem.loss.l1 if problem.loss is not None else 0.0,
         over=constraint_set(task.over, draft.facts),
+        group=group_norm(problem.loss.group, problem.d) if problem.loss is not None else None,
     )
     return replace(problem, objective=objective)
 
@@ -43,9 +52,9 @@ def part_of(draft: Draft, release: ReleaseDraft, records: Any) -> Any:
     return records.slice(start, stop)
 
 
-def arrays(estimate: Any, name: str = "theta") -> dict[str, Any]:
-    """The released arrays of an estimate."""
-    found = {name: estimate.theta}
+def arrays(estimate: Any, problem: Problem, name: str = "theta") -> dict[str, Any]:
+    """The released arrays of an estimate; weights of several classes as a matrix, a row a class."""
+    found = {name: estimate.theta.reshape(problem.shape) if len(problem.shape) > 1 else estimate.theta}
     found.update({k: v for k, v in estimate.extras.items() if hasattr(v, "shape") or isinstance(v, (int, float))})
     return found
 

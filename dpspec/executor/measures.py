@@ -70,10 +70,14 @@ def squared_l2_error(w: Vector, trial: Trial) -> float:
 
 
 def label_error(w: Vector, trial: Trial) -> float:
-    """Share of records whose sign(<w, x>) is not the label."""
+    """Share of records whose sign(<w, x>) is not the label; of several classes, those whose largest margin <w_j, x> is not the label's."""
     wrong = total = 0
+    several = len(trial.problem.shape) > 1
     for x, y in trial.records.blocks():
-        wrong += int(np.count_nonzero(np.sign(np.asarray(x @ w)) * y <= 0))
+        if several:
+            wrong += int(np.count_nonzero(np.argmax(np.asarray(x @ w.reshape(trial.problem.shape).T), axis=1) != y))
+        else:
+            wrong += int(np.count_nonzero(np.sign(np.asarray(x @ w)) * y <= 0))
         total += len(y)
     return wrong / total
 

@@ -9,6 +9,7 @@ HYPHENATED = frozenset(
     [
         "add-remove",
         "bernoulli-logistic",
+        "categorical-logistic",
         "elastic-net",
         "group-lasso",
         "log-logistic",
@@ -46,6 +47,7 @@ LOSSES = frozenset(
         "logistic",
         "logistic-glm",
         "metric",
+        "multinomial",
         "poisson",
         "probit",
         "quantile",
@@ -60,8 +62,8 @@ LOSSES = frozenset(
     ]
 )
 
-#: ``weight * norm`` regularisers, ``l1(0.1)*norm``.
-REGULARISERS = frozenset(("l1", "l2", "linf", "elastic-net", "group-lasso"))
+#: Regularisers: ``l1(0.1)*norm``, ``ridge(0.1)``, ``group(w, 5)``. What each means is known to dpspec.symbolic.
+REGULARISERS = frozenset(("l1", "l2", "ridge", "lasso", "elastic-net", "group", "group-lasso"))
 
 #: Laws of study mode, for suggestions; dpspec.data.laws decides what is a law.
 LAWS = frozenset(
@@ -73,6 +75,7 @@ LAWS = frozenset(
         "beta",
         "binomial",
         "categorical",
+        "categorical-logistic",
         "cauchy",
         "centered",
         "centred",

@@ -114,12 +114,14 @@ CODES: dict[str, Code] = {
     "DP215": Code(
         "Unknown regulariser",
         "A term that depends on w alone has the same gradient for every record, so it does not affect sensitivity. But algorithms know "
-        "how to handle a ridge term c*|w|^2 and an l1 term c*|w|_1 only, and convexity of the whole is not decided with another.",
+        "how to handle a ridge term c*|w|^2, an l1 term c*|w|_1 and one group term c*group(w, ...) only (two groupings of the same "
+        "coordinates have no joint shrinkage in closed form), and convexity of the whole is not decided with another.",
         good="minimise logistic + elastic-net(0.01, 0.1) over R^d",
     ),
     "DP216": Code(
         "Parameter of a named loss out of range",
-        "The parameters of huber, biweight and smooth-hinge are positive, and the level of quantile lies strictly between 0 and 1.",
+        "The parameters of huber, biweight and smooth-hinge are positive, and the level of quantile lies strictly between 0 and 1. "
+        "The number of classes of multinomial is a whole number of at least 2.",
         bad="minimise huber(0) over ball(l2, 1)",
         good="minimise huber(1.345) over ball(l2, 1)",
     ),
@@ -143,5 +145,19 @@ CODES: dict[str, Code] = {
         "A bound cannot be solved",
         "The expression is not monotone in the variable on the range searched, or it does not cross the target there, so `least n` or "
         "`least epsilon` has no single meaning.",
+    ),
+    "DP220": Code(
+        "The labels are not the classes of the loss",
+        "multinomial(K) is a loss of labels 0, 1, ..., K - 1. How far one record can pull the weights follows from these labels, so an "
+        "enforcement has to make them true of every record: y in {0, ..., K - 1} by map(...) or by reject (any other value becomes 0).",
+        bad="y in {1, 2, 3}\nminimise multinomial(3)",
+        good="y in {0, 1, 2} by map(1 -> 0, 2 -> 1, 3 -> 2)\nminimise multinomial(3)",
+    ),
+    "DP221": Code(
+        "A set of vectors for a matrix of weights",
+        "multinomial(K) has K x d weights, one row a class. Balls, boxes and R^d are sets of such matrices, entry by entry (the l2 norm is "
+        "the Frobenius norm). The simplex, sparse(k) and a polytope are sets of vectors of d numbers.",
+        bad="minimise multinomial(3) over simplex",
+        good="minimise multinomial(3) over ball(l2, 5)",
     ),
 }

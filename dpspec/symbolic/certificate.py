@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dpspec.symbolic.domains import Margin
 from dpspec.symbolic.findings import Finding
+from dpspec.symbolic.groups import GroupTerm
 from dpspec.symbolic.normal import Poly
 from dpspec.symbolic.rounding import down, up
 
@@ -25,9 +27,11 @@ class Certificate:
     regulariser has the same gradient for every record, so it cancels in the difference between neighbouring data sets).
     ``smooth``: of the data part in l2; ``smooth_l1`` in the l1 geometry (sup|phi''| times the squared l_inf radius of x).
     ``convex`` and ``strongly_convex``: of the data part and the regulariser together, for every record; None is "not decided".
-    ``l2``: lam of the ridge term lam/2 |w|^2; ``l1``: weight of |w|_1. ``slope``, ``curve``, ``least_curve``: sup|phi'|, sup|phi''|
-    and inf phi''. ``form``: the data part in normal form, None when there is none. ``exact_regulariser`` is False when the loss has a
-    data-independent term that is neither ridge nor l1.
+    ``l2``: lam of the ridge term lam/2 |w|^2; ``l1``: weight of |w|_1; ``group``: the group norm. ``slope``, ``curve``, ``least_curve``:
+    sup|phi'|, sup|phi''| and inf phi''. ``form``: the data part in normal form, None when there is none. ``exact_regulariser`` is False
+    when the loss has a data-independent term that is neither ridge, l1 nor one group norm. ``classes``: K of ``factor`` times a
+    multinomial loss, whose weights are a K x d matrix and which has no ``form``; 1 for a loss of one margin. ``at_zero``: a bound of the
+    loss of a record at w = 0, above the infimum of the loss (logistic and multinomial losses; infinite for others).
     """
 
     name: str
@@ -50,6 +54,10 @@ class Certificate:
     findings: tuple[Finding, ...] = ()
     form: Poly | None = None
     exact_regulariser: bool = True
+    group: GroupTerm | None = None
+    classes: int = 1
+    factor: Fraction = Fraction(1)
+    at_zero: float = math.inf
 
     @property
     def ok(self) -> bool:

@@ -17,14 +17,17 @@ from typing import TypeAlias
 
 from dpspec.spec.expr import Expr
 from dpspec.spec.model import Ball, Box, Finite, Polytope, Reals, Set, Simplex, Sparse
+from dpspec.symbolic import multinomial
 from dpspec.symbolic.certificate import Certificate, Method
 from dpspec.symbolic.claims import Draft, answer, declared_only, reached, scaled, shrunk
 from dpspec.symbolic.domains import Margin, RecordDomain, closed, margin_range, record_domain
 from dpspec.symbolic.extrema import case_constants
 from dpspec.symbolic.findings import Claim, Finding
-from dpspec.symbolic.normal import BadParameter, NoNormalForm, NoValue, Scope, normal_form
+from dpspec.symbolic.groups import GroupTerm
+from dpspec.symbolic.losses import recognise
+from dpspec.symbolic.normal import BadParameter, NoNormalForm, NoValue, Poly, Scope, normal_form
 from dpspec.symbolic.parts import Case, Parts, cases, of_difference, split
-from dpspec.symbolic.rounding import down, show, up
+from dpspec.symbolic.rounding import down, padded_up, show, up
 
 SetLike: TypeAlias = Set | RecordDomain
 
@@ -53,6 +56,9 @@ def certify(
     scope = Scope(values, ("w", "x1", "x2"), ("y1", "y2")) if pairwise else Scope(values)
     try:
         parts = split(normal_form(loss, scope))
+        several = multinomial.recognise(parts.data)
+        if several is not None:
+            return _several(several, parts, pairwise, over, x_domain, y_domain, values, claims)
         if pairwise:
             parts = replace(parts, data=of_difference(parts.data))
         loss_cases = cases(parts.data, pairwise, y_domain)
@@ -74,6 +80,26 @@ def certify(
         text = "the domains are so large that the derivative of the loss does not fit a double"
         return _refused(Finding("DP217", "warning", text, "Shrink the constraint set or the record domain."), claims)
     return replace(draft.certificate, findings=(*draft.certificate.findings, *answer(draft, claims)))
+
+
+def _several(
+    loss: multinomial.Multinomial,
+    parts: Parts,
+    pairwise: bool,
+    over: SetLike,
+    x: RecordDomain,
+    y: RecordDomain,
+    values: Mapping[str, Fraction | int | float],
+    claims: Sequence[Claim],
+) -> Certificate:
+    """The certificate of a loss with a K x d matrix of weights: ``over`` is a set of K*d numbers."""
+    if pairwise:
+        raise NoNormalForm("multinomial(K) is a loss of one record")
+    if isinstance(over, Polytope | Simplex | Sparse) or (isinstance(over, RecordDomain) and over.shape == "simplex"):
+        text = "the weights of multinomial(K) are a K x d matrix, and this set is one of vectors"
+        return _refused(Finding("DP221", "error", text, "Minimise over ball(l1 | l2 | linf, r), box(a, b) or R^d."), claims)
+    weights = _domain(over, values, None if x.dimension is None else loss.classes * x.dimension)
+    return multinomial.certificate(loss, parts, weights, x, y, claims)
 
 
 # ------------------------------------------------------------------------------------------------------------------- domains
@@ -134,10 +160,10 @@ def _constants(parts: Parts, cases: tuple[Case, ...], margin: Margin, x: RecordD
     smooth = scaled(curve, square)
     least_hessian = Fraction(0) if data_convex else scaled(least, square)
     convex: bool | None = None
-    if parts.l2 >= 0 and parts.l1 >= 0 and not parts.other.terms:
+    if parts.l2 >= 0 and parts.l1 >= 0 and (parts.group is None or parts.group[0] >= 0) and not parts.other.terms:
         if data_convex or (least_hessian is not None and parts.l2 + least_hessian >= 0):
             convex = True
-        elif concave is not None and margin.attained:
+        elif concave is not None and margin.attained and parts.group is None:  # a group norm curves upwards across its groups
             convex = not_convex(concave, parts, margin, square)
     strong = parts.l2 + least_hessian if least_hessian is not None and convex else Fraction(0)
     certificate = Certificate(
@@ -159,6 +185,8 @@ def _constants(parts: Parts, cases: tuple[Case, ...], margin: Margin, x: RecordD
         margin=margin,
         form=parts.data,
         exact_regulariser=not parts.other.terms,
+        at_zero=_at_zero(parts.data) if name == "logistic" else math.inf,
+        group=None if parts.group is None else GroupTerm(float(parts.group[0]), parts.group[1]),
     )
     draft = Draft(certificate, parts, cases, margin, x, slope, curve, least, max(strong, Fraction(0)), points, concave)
     boxes = sum(r.boxes for _, r in results)
@@ -166,6 +194,12 @@ def _constants(parts: Parts, cases: tuple[Case, ...], margin: Margin, x: RecordD
     evidence = _evidence(draft, boxes)
     findings = _remarks(draft, loose)
     return replace(draft, certificate=replace(certificate, evidence=evidence, findings=findings))
+
+
+def _at_zero(data: Poly) -> float:
+    """The logistic loss is positive, and factor*log 2 at w = 0."""
+    named = recognise(data)
+    return math.inf if named is None else up(named.factor * padded_up(math.log(2.0)))
 
 
 def _largest(values: Sequence[Fraction | None]) -> Fraction | None:
@@ -211,7 +245,7 @@ def _evidence(d: Draft, boxes: int) -> tuple[str, ...]:
         out.append(f"|phi''| <= {show(c.curve)} {where}")
     if c.data_convex:
         out.append(f"phi is convex {where}")
-    if c.l2 or c.l1 or not c.exact_regulariser:
+    if c.l2 or c.l1 or c.group is not None or not c.exact_regulariser:
         out.append("regulariser split off: its gradient is the same for every record and cancels in replace-one differences")
     return tuple(out)
 
@@ -245,8 +279,11 @@ def _remarks(d: Draft, loose: bool) -> tuple[Finding, ...]:
     if loose:
         out.append(Finding("DP212", "info", "branch and bound stopped at its limit: the constants are proved but may be loose"))
     if not c.exact_regulariser:
-        text = "the loss has a term in w alone that is neither c*|w|^2 nor c*|w|_1; it cancels in sensitivities, but no algorithm treats it"
-        out.append(Finding("DP215", "warning", text, "Write the regulariser as a ridge, an l1 term, or their sum."))
+        text = (
+            "the loss has a term in w alone that is neither c*|w|^2, c*|w|_1 nor the first c*group(w, ...); "
+            "it cancels in sensitivities, but no algorithm treats it"
+        )
+        out.append(Finding("DP215", "warning", text, "Write the regulariser as a ridge, an l1 term, one group term, or a sum of these."))
     if _rewards_errors(d):
         text = "at margin zero the loss falls when a label is contradicted: its minimiser classifies against the labels"
         out.append(Finding("DP218", "warning", text, "Check the sign of y in the exponent or in the argument."))

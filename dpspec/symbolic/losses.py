@@ -73,13 +73,13 @@ def _bump_down(t: Fraction) -> Fraction:
     return padded_down(e / (1.0 + e) ** 2)
 
 
-def _exp_up(t: Fraction) -> Fraction | None:
+def exp_up(t: Fraction) -> Fraction | None:
     if t == 0:
         return ONE
     return padded_up(math.exp(max(float(padded_up(float(t))), -740.0))) if t < 709 else None
 
 
-def _exp_down(t: Fraction) -> Fraction:
+def exp_down(t: Fraction) -> Fraction:
     if t == 0:
         return ONE
     return padded_down(math.exp(min(float(padded_down(float(t))), 709.0))) if t > -700 else ZERO
@@ -164,16 +164,16 @@ def _expit_minus(a: End, b: End) -> Profile:
     def third_up(t: Fraction) -> Fraction:  # >= |f''(t)| = e(1 - e)/(1 + e)^3 with e = exp(-|t|); each factor rounded its own way
         if t == 0:
             return ZERO
-        near_zero, beyond = _exp_up(-abs(t)) or ONE, float(_exp_down(-abs(t)))
+        near_zero, beyond = exp_up(-abs(t)) or ONE, float(exp_down(-abs(t)))
         small = padded_up(-math.expm1(-min(float(padded_up(float(abs(t)))), 700.0)))
         return min(padded_up(math.sqrt(3.0) / 18.0), near_zero * small * padded_up((1.0 + beyond) ** -3))
 
     def third_down(t: Fraction) -> Fraction:
         if t == 0:
             return ZERO
-        over = float(_exp_up(-abs(t)) or ONE)
+        over = float(exp_up(-abs(t)) or ONE)
         small = padded_down(-math.expm1(-min(float(padded_down(float(abs(t)))), 700.0)))
-        return max(ZERO, _exp_down(-abs(t)) * small * padded_down((1.0 + over) ** -3))
+        return max(ZERO, exp_down(-abs(t)) * small * padded_down((1.0 + over) ** -3))
 
     def unimodal_up(p: Fraction, q: End) -> Fraction:  # sup of |f''| over p <= |t| <= q
         below, beyond = float(padded_down(_PEAK_AT)), float(padded_up(_PEAK_AT))
@@ -266,8 +266,8 @@ def _biweight(c: Fraction) -> Callable[[End, End], Profile]:
 
 def _exp_minus(a: End, b: End) -> Profile:
     """f = exp(-t), and all its derivatives but for the sign."""
-    top = None if a is None else _exp_up(-a)
-    return Profile(top, top, ZERO if b is None else _exp_down(-b), a)
+    top = None if a is None else exp_up(-a)
+    return Profile(top, top, ZERO if b is None else exp_down(-b), a)
 
 
 def _linear(a: End, b: End) -> Profile:
@@ -276,8 +276,8 @@ def _linear(a: End, b: End) -> Profile:
 
 def _exp_mean(a: End, b: End) -> Profile:
     """A = exp, the mean function of Poisson regression; its ``slope`` is unused, the caller needs both ends."""
-    top = None if b is None else _exp_up(b)
-    return Profile(top, top, ZERO if a is None else _exp_down(a), b)
+    top = None if b is None else exp_up(b)
+    return Profile(top, top, ZERO if a is None else exp_down(a), b)
 
 
 def _softplus_mean(a: End, b: End) -> Profile:
@@ -472,7 +472,7 @@ def _glm(named: Named, u: tuple[End, End], y: tuple[End, End]) -> Constants:
     if u[0] is None:
         low_mean = ZERO
     else:
-        low_mean = _exp_down(u[0]) if poisson else 1 - _sigmoid_up(-u[0])
+        low_mean = exp_down(u[0]) if poisson else 1 - _sigmoid_up(-u[0])
     up_end, down_end = p.slope - y[0], y[1] - low_mean
     if up_end >= down_end:
         return Constants(max(up_end, ZERO), p.curve, p.least, None if u[1] is None else (u[1], y[0]))

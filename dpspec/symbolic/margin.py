@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpspec.spec.expr import Expr
+from dpspec.symbolic import multinomial
 from dpspec.symbolic.jets import Outer, jet
 from dpspec.symbolic.losses import recognise
-from dpspec.symbolic.normal import Poly, Scope, normal_form, text
+from dpspec.symbolic.normal import NoNormalForm, Poly, Scope, normal_form, text
 from dpspec.symbolic.parts import split
 
 Vector: TypeAlias = NDArray[np.float64]
@@ -64,6 +65,8 @@ def margin_functions(loss: Expr, names: Mapping[str, Fraction | int | float] | N
     """The data part of a loss in w, x, y as vectorised functions, the regulariser left out. Raises
     :class:`dpspec.symbolic.normal.NoNormalForm` when it is no function of the margin and the label."""
     form = split(normal_form(loss, Scope(names or {}))).data
+    if multinomial.recognise(form) is not None:
+        raise NoNormalForm("multinomial(K) has one margin a class")
     named = recognise(form)
     return MarginLoss("expression" if named is None else named.name, form)
 

@@ -14,7 +14,7 @@ Bounded weights, |z|_2 <= |W|_F |x|_2 <= rho, give less. Let a_j = z_j - z_y, j 
 
 (1) S = sum exp(a_j) <= (K - 1) + rho sqrt(K(K - 1)) + (K/2)(exp(t) - 1 - t) with t = sqrt(2) rho, hence q = S/(1 + S) is bounded.
     For a_j <= t as |e_j - e_y| = sqrt(2); sum a_j = <z, sum_j e_j - (K - 1) e_y> <= rho sqrt(K(K - 1)); sum a_j^2 <= K rho^2, K being the
-    largest eigenvalue of I + 1 1^T; and exp(a) <= 1 + a + a^2 h for a <= t with h = (exp(t) - 1 - t)/t^2, as (exp(a) - 1 - a)/a^2 increases.
+    largest eigenvalue of I + 1 1^T; and exp(a) <= 1 + a + a^2 h for a <= t with h = (exp(t) - 1 - t)/t^2: (exp(a) - 1 - a)/a^2 increases.
 (2) p_j <= m = 1/(1 + (K - 1) exp(-rho sqrt(K/(K - 1)))). For by Jensen sum_{i != j} exp(z_i - z_j) >= (K - 1) exp of the mean of the
     z_i - z_j, and that mean is <z, v> with |v|^2 = 1 + 1/(K - 1).
 (3) Non-negative numbers of sum q, each at most m, have squares that add up to at most k m^2 + (q - k m)^2, k = floor(q/m) (a convex
@@ -138,7 +138,9 @@ def certificate(
     K = loss.classes
     if len(y.values) != K or any(v != i for i, v in enumerate(y.values)):
         text = f"multinomial({K}) needs labels in {labels(K)}, and nothing enforces that of y"
-        found = Finding("DP220", "error", text, f"Write y in {labels(K)} by reject (any other becomes 0), or by map(...) from the labels of the file.")
+        found = Finding(
+            "DP220", "error", text, f"Write y in {labels(K)} by reject (any other becomes 0), or by map(...) from the labels of the file."
+        )
         undecided = tuple(declared_only(claim, "the loss has no certificate") for claim in claims)
         return Certificate(NAME, "none", classes=K, factor=loss.factor, findings=(found, *undecided))
     rho = scaled(over.l2, x.l2)

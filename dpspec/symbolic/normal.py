@@ -14,6 +14,8 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from dpspec.spec.expr import Bin, Call, Expr, Inner, Name, Neg, Norm, Num
+from dpspec.symbolic.groups import groups
+from dpspec.symbolic.rounding import show
 
 #: Powers up to this one are multiplied out when the base has few terms.
 MAX_EXPANDED_POWER = 8
@@ -21,6 +23,7 @@ MAX_TERMS = 60
 #: Atoms in a normal form, nested ones counted. Small enough that a hostile expression ends at once.
 MAX_SIZE = 2_000
 MAX_EXPONENT = 64
+MAX_CLASSES = 10_000
 
 #: Named losses, with the least and the greatest number of parameters.
 NAMED_LOSSES: Mapping[str, tuple[int, int]] = {
@@ -39,6 +42,7 @@ NAMED_LOSSES: Mapping[str, tuple[int, int]] = {
     "savage": (0, 0),
     "probit": (0, 0),
     "linear": (0, 0),
+    "multinomial": (1, 1),
     "poisson": (0, 0),
     "exponential": (0, 0),
 }
@@ -62,7 +66,8 @@ class BadParameter(NoNormalForm):
 
 @dataclass(frozen=True, slots=True)
 class Var:
-    """``u``, ``y``, ``|w|_2``, ``|w|_1``, ``|w|_inf`` (``u1``, ``u2``, ``y1``, ``y2`` in pairwise losses)."""
+    """``u``, ``y``, ``|w|_2``, ``|w|_1``, ``|w|_inf``, a group norm (:mod:`dpspec.symbolic.groups`); ``u1``, ``u2``, ``y1``, ``y2`` in
+    pairwise losses."""
 
     name: str
 
@@ -440,6 +445,8 @@ def _call(f: str, args: tuple[Expr, ...], scope: Scope) -> Poly:
         return named_loss(f, tuple(_number(a, f, scope) for a in args))
     if f in ("l1", "l2", "ridge", "lasso", "elastic-net"):
         return _named_regulariser(f, tuple(_number(a, f, scope) for a in args))
+    if f in ("group", "group-lasso"):
+        return _groups(f, args, scope)
     if any(is_vector(a, scope) for a in args):
         raise NoNormalForm(f"{f} is applied to a vector; functions act on numbers")
     values = [normal_form(a, scope) for a in args]
@@ -475,6 +482,21 @@ def _named_regulariser(f: str, args: tuple[Fraction, ...]) -> Poly:
     if f in ("l1", "lasso"):
         return scale(var("|w|_1"), args[0])
     return add(scale(var("|w|_1"), args[0]), scale(square, args[1]))
+
+
+def _groups(f: str, args: tuple[Expr, ...], scope: Scope) -> Poly:
+    """``group(w, sizes...)``: sum_g |w_g|. ``group-lasso(a, sizes...)``: a sum_g sqrt(size of g) |w_g|."""
+    if f == "group" and (not args or args[0] != Name("w") or "w" not in scope.vectors):
+        raise BadParameter("group takes w and the sizes of its groups: group(w, 5)")
+    if f == "group-lasso" and not args:
+        raise BadParameter("group-lasso takes a weight and the sizes of the groups: group-lasso(0.1, 5)")
+    sizes = [_number(a, f, scope) for a in args[1:]]
+    d = scope.values.get("d")
+    try:
+        found = groups(sizes, f == "group-lasso", None if d is None or d < 1 else int(d))
+    except ValueError as error:
+        raise BadParameter(f"{f}: {error}") from None
+    return scale(var(found.name), 1 if f == "group" else _number(args[0], f, scope))
 
 
 # --------------------------------------------------------------------------------------------------------------- vectors
@@ -555,7 +577,8 @@ def named_loss(name: str, params: tuple[Fraction, ...]) -> Poly:
     s^2/2 up to |s| = c, then c|s| - c^2/2 (c = 1.345 when left out); biweight(c) c^2/6 (1 - (1 - s^2/c^2)^3) up to |s| = c, then
     c^2/6 (000, Assumption 4.2.3; the text prints |t| for |s|; c = 4.685 when left out); sigmoid 1/(1 + exp(z)), decreasing in z
     (000 prints the increasing one in its experiments, which rewards wrong labels); savage sigmoid squared; probit -log Phi(z);
-    poisson exp(u) - y*u; exponential exp(-z); linear -z. The two default constants are the usual ones of robust regression (95%
+    poisson exp(u) - y*u; exponential exp(-z); linear -z; multinomial(K) log sum_j exp(<w_j, x>) - <w_y, x>, an atom of its own that is no
+    function of one margin (:mod:`dpspec.symbolic.multinomial`). The two default constants are the usual ones of robust regression (95%
     efficiency under unit normal noise).
     """
     name = "smoothed-hinge" if name == "smooth-hinge" else name
@@ -573,7 +596,11 @@ def named_loss(name: str, params: tuple[Fraction, ...]) -> Poly:
         raise BadParameter(f"the parameter of {name} must be positive")
     if name == "quantile" and not 0 < params[0] < 1:
         raise BadParameter("the level of quantile must lie strictly between 0 and 1")
+    if name == "multinomial" and not (params[0].denominator == 1 and 2 <= params[0] <= MAX_CLASSES):
+        raise BadParameter(f"multinomial(K) takes the number of classes, a whole number from 2 to {MAX_CLASSES}, not {show(params[0])}")
     match name:
+        case "multinomial":
+            return of_atom(Fn("multinomial", (u, y), params))
         case "logistic":
             return of_atom(Fn("softplus", (scale(z, -1),)))
         case "logistic-glm":

@@ -387,7 +387,8 @@ def test_pairwise_losses() -> None:
 # ------------------------------------------------------------------------------------------------------------------ evaluation
 
 
-ALL_FORMS = [named_loss(name, (F(1, 2),) if low else ()) for name, (low, _) in NAMED_LOSSES.items()] + [
+MARGIN_LOSSES = {name: bounds for name, bounds in NAMED_LOSSES.items() if name != "multinomial"}
+ALL_FORMS = [named_loss(name, (F(1, 2),) if low else ()) for name, (low, _) in MARGIN_LOSSES.items()] + [
     normal_form(e, Scope({})) for e in [*USER, LOGISTIC, HINGE, power(HINGE, 3), power(f("abs", U), 3)]
 ]
 
@@ -405,7 +406,7 @@ def test_margin_loss_derivatives_match_differences(i: int) -> None:
     assert (np.abs(bend - loss.second(u, y)) < 1e-5 * (1 + np.abs(bend))).mean() > 0.98
 
 
-@pytest.mark.parametrize("i", range(len(NAMED_LOSSES)))
+@pytest.mark.parametrize("i", range(len(MARGIN_LOSSES)))
 def test_direct_formulas_equal_the_general_derivatives(i: int) -> None:
     """The fast derivatives against ball arithmetic at points."""
     form = ALL_FORMS[i]

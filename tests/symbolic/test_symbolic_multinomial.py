@@ -31,7 +31,7 @@ def softmax(z):
 
 
 def steepest(classes, rho, starts=60, steps=1500):
-    """max |softmax(z) - e_0| over |z| <= rho by projected ascent from random points and the two symmetric ones: a lower bound of the sup."""
+    """max |softmax(z) - e_0| over |z| <= rho by projected ascent from random and symmetric points: a lower bound of the supremum."""
     rng = np.random.default_rng(classes)
     z = rng.normal(size=(starts, classes))
     z[0], z[1] = 0.0, 1.0
@@ -63,8 +63,8 @@ def test_the_slope_is_an_upper_bound_and_tight(classes, rho):
 
 @pytest.mark.parametrize("rho", [0.3, 1.0, 3.0])
 def test_the_slope_of_three_classes_covers_an_enclosure_of_all_margins(rho):
-    """p is a function of a = (z_1 - z_0, z_2 - z_0), and the least |z|^2 with these differences is |a|^2 - (a_1 + a_2)^2/3. On every cell of a
-    grid 1 - p_0, p_1 and p_2 are monotone in each difference, so their largest values stand at corners: no margin is left out."""
+    """p is a function of a = (z_1 - z_0, z_2 - z_0), and the least |z|^2 with these differences is |a|^2 - (a_1 + a_2)^2/3. On every cell
+    of a grid 1 - p_0, p_1 and p_2 are monotone in each difference, so their largest values stand at corners: no margin is left out."""
     cells = 700
     edge = np.linspace(-math.sqrt(2) * rho, math.sqrt(2) * rho, cells + 1)
     low, high = edge[:-1], edge[1:]

@@ -94,8 +94,9 @@ CARD = Card(
             "utility",
         ),
     ),
-    cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*n*(d + 1)"},
+    cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*n*(features + 1)"},
     spec="specs/convex_erm/dp-accmd.dps",
+    margins="several",
 )
 
 
@@ -103,8 +104,8 @@ def accepts(p: Problem, t: Tunables) -> str | None:
     reason = refused(p, smooth=True)
     if reason is None and (geometry(p) is None or p.task.over.kind == "simplex"):
         return "it needs a centrally symmetric set with a mirror map: an l1, l2 or linf ball"
-    if reason is None and p.loss.l1 > 0:  # type: ignore[union-attr]
-        return "its objective has to be smooth, without an l1 term (use an l1 ball)"
+    if reason is None and not p.loss.smooth_penalty:  # type: ignore[union-attr]
+        return "its objective has to be smooth, without an l1 or group term (use an l1 ball, or dp-gd)"
     return reason
 
 

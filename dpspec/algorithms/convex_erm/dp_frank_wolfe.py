@@ -52,7 +52,9 @@ CARD = Card(
     ),
     options={"selection": ("exponential", "laplace")},
     tunables={
-        "clip": Tunable("L*x_linf/x_l2 else L", "bound of the entries of a record's gradient, enforced record by record", minimum=1e-300),
+        "clip": Tunable(
+            "L_inf else L*x_linf/x_l2 else L", "bound of the entries of a record's gradient, enforced record by record", minimum=1e-300
+        ),
         "T": Tunable(
             "ceil(max(5, min((n*epsilon)^(2/3)/2, 300)))",
             "Table 3.3: (n epsilon)^(2/3), halved and capped",
@@ -105,8 +107,9 @@ CARD = Card(
         ),
         Fault("000 Table 3.3: gradient complexity (n epsilon)^(2/3)", "that counts iterations: each reads n records", "cost", "text"),
     ),
-    cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*n*(d + 1)"},
+    cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*n*(features + 1)"},
     spec="specs/convex_erm/dp-frank-wolfe.dps",
+    margins="several",
 )
 
 
@@ -134,8 +137,8 @@ def accepts(p: Problem, t: Tunables) -> str | None:
     kind = p.task.over.kind
     if reason is None and not (kind in ("simplex", "polytope") or (kind == "ball" and p.task.over.norm == "l1")):
         return "it needs a set with few vertices: an l1 ball, the simplex or a polytope"
-    if reason is None and p.loss.l1 > 0:  # type: ignore[union-attr]
-        return "its objective has to be smooth, without an l1 term (use an l1 ball)"
+    if reason is None and not p.loss.smooth_penalty:  # type: ignore[union-attr]
+        return "its objective has to be smooth, without an l1 or group term (use an l1 ball, or dp-gd)"
     return reason
 
 
@@ -160,7 +163,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     choose = release.exponential if t.selection == "exponential" else release.noisy_max
     w = over.start(p.d)
     for step in range(t.T):
-        g = clipped_gradient(f, w, records, p.n, t.clip, p.loss.lipschitz) + f.l2 * w
+        g = clipped_gradient(f, w, records, p.n, t.clip, min(p.loss.lipschitz, p.loss.lipschitz_inf)) + f.l2 * w
         if over.vertices is not None:
             v = over.vertices[choose("vertex", -(over.vertices @ g), sensitivity=s)]
         else:
@@ -188,9 +191,9 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
 
 
 def _never_clips(p: Problem, t: Tunables) -> bool:
-    """The logistic loss has slope at most 1, so entries of enforced records bounded by ``clip`` are never cut."""
+    """Whether the entries of the gradients are proved to be no larger than ``clip``."""
     assert p.loss is not None
-    return p.loss.name == "logistic" and p.facts.get("x_linf", math.inf) * p.facts.get("y_abs", math.inf) <= t.clip * (1 + 1e-12)
+    return bool(p.loss.lipschitz_inf <= t.clip * (1 + 1e-12))
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

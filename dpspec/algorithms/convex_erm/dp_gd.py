@@ -17,7 +17,8 @@ L/B of a weight. T is then chosen for its cost alone: plain steps while they are
 that covers the same length. The two constants (4/lam, 6) and tail = 1/2 were set on synthetic problems.
 
 Bounds, with B the smoothness of F, D >= |w_0 - w*|, Q the diameter of the set, h = eta B < 1 and c = 1/(2(1 - h)), or (1 + h)/2 on
-R^d without l1. One step of prox-gradient with noise e has, for every u of the set, by smoothness, convexity and the prox inequality,
+R^d with a ridge only. One step of prox-gradient with noise e has, for every u of the set, by smoothness, convexity and the prox
+inequality,
 
     F(w') - F(u) <= (|w - u|^2 - |w' - u|^2)/(2 eta) - (1/(2 eta) - B/2)|w' - w|^2 - <e, w' - u>,
 
@@ -210,8 +211,9 @@ CARD = Card(
             "utility",
         ),
     ),
-    cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*n*(d + 1)"},
+    cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*n*(features + 1)"},
     spec="specs/convex_erm/dp-gd.dps",
+    margins="several",
 )
 
 
@@ -280,7 +282,7 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         return {}
     D, Q = _distance(p)
     s, d, B = calibrated.scale("gradient"), p.d, p.loss.smooth + p.loss.l2
-    free = p.task.over.kind == "reals" and p.loss.l1 == 0.0
+    free = p.task.over.kind == "reals" and p.loss.smooth_penalty
     x = math.log(2 / 0.05)
     found = {}
     if t.method == "nesterov" and t.eta_nesterov * B < 1 and math.isfinite(D):
@@ -296,7 +298,7 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         found["plain steps"] = D**2 / (2 * eta * K) + ((1 + eta * B) / 2 if free else young) * eta * d * s**2 * T / K
         noise = T * d + 2 * math.sqrt(T * d * x) + 2 * x
         found["plain steps, 0.95"] = D**2 / (2 * eta * K) + young * eta * s**2 * noise / K + Q * s * math.sqrt(2 * T * x) / K
-    start = min(p.loss.lipschitz * D, math.log(2) if p.loss.name == "logistic" and p.task.over.kind in ("reals", "ball") else math.inf)
+    start = min(p.loss.lipschitz * D, p.loss.at_zero if p.task.over.kind in ("reals", "ball") else math.inf)
     return {name: value for name, value in found.items() if value <= start}  # a larger one says less than standing still
 
 
@@ -309,14 +311,15 @@ def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
 
 
 def _distance(p: Problem) -> tuple[float, float]:
-    """D >= |w_0 - w*| and the diameter Q of the set. On R^d with a ridge: lam |w*| <= |mean gradient at w*| <= L, and for the logistic
-    loss, which is log 2 at 0 and positive, lam |w*|^2 <= log 2 (lam/2 |w*|^2 <= F(0) - F*, and F* >= lam/2 |w*|^2)."""
+    """D >= |w_0 - w*| and the diameter Q of the set. On R^d with a ridge: lam |w*| <= |mean gradient at w*| <= L, and for a loss that
+    is at most Z above its infimum at 0 (logistic: log 2) lam |w*|^2 <= Z, as lam/2 |w*|^2 <= F(0) - F* and F* >= the infimum + lam/2
+    |w*|^2."""
     assert p.loss is not None
     if p.task.over.kind == "reals":
-        if not (p.loss.l2 > 0 and p.loss.l1 == 0.0):
+        if not (p.loss.l2 > 0 and p.loss.smooth_penalty):
             return math.inf, math.inf
         steep = p.loss.lipschitz / p.loss.l2
-        return (min(steep, math.sqrt(math.log(2) / p.loss.l2)) if p.loss.name == "logistic" else steep), math.inf
+        return min(steep, math.sqrt(p.loss.at_zero / p.loss.l2)), math.inf
     over = constraint_set(p.task.over, p.facts)
     return over.distance_bound(p.d), over.diameter(p.d)
 

@@ -67,8 +67,9 @@ CARD = Card(
             conditions="T = n^2 epsilon^2/(W log(n)^2), log(1/delta) left out",
         ),
     ),
-    cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*n*(d + 1)"},
+    cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*n*(features + 1)"},
     spec="specs/convex_erm/dp-mirror-descent.dps",
+    margins="several",
 )
 
 
@@ -76,8 +77,8 @@ def accepts(p: Problem, t: Tunables) -> str | None:
     reason = refused(p)
     if reason is None and geometry(p) is None:
         return "it needs a set with a mirror map: an l1, l2 or linf ball, or the simplex"
-    if reason is None and p.loss.l1 > 0:  # type: ignore[union-attr]
-        return "an l1 term has no closed mirror step here (use an l1 ball)"
+    if reason is None and not p.loss.smooth_penalty:  # type: ignore[union-attr]
+        return "an l1 or group term has no closed mirror step here (use an l1 ball, or dp-gd)"
     return reason
 
 

@@ -6,7 +6,7 @@ Under a pure budget b has density exp(-epsilon'|b|/(2L)) (000, Table 3.1: Chaudh
 (Tables 3.1 to 3.3: Kifer, Smith, Thakurta 2012; Talwar, Thakurta, Zhang 2014): the proofs, re-derived for replace-one, stand at
 :class:`dpspec.privacy.mechanisms.objective.ObjectivePerturbation` and
 :class:`~dpspec.privacy.mechanisms.objective_gaussian.GaussianObjective`.
-The documents only cite these methods. Constraint sets and an l1 term are limits of smooth regularisers under both proofs.
+The documents only cite these methods. Constraint sets, an l1 term and a group norm are limits of smooth regularisers under both proofs.
 
 Differences: the gradients change by 2L under replace-one (the cited Gaussian noise is for L); the loss must be generalised
 linear (000 claims the Gaussian form for smooth losses); the minimiser is approximate, and the gap is paid for.
@@ -73,7 +73,7 @@ CARD = Card(
         ),
         "tolerance": Tunable(
             f"max(L/(10^6*n), {FLOOR})",
-            "norm of the subgradient at the solution: a millionth of one record, and above the rounding of a mean of n gradients",
+            "norm of the subgradient at the solution: a millionth of one record, and above the rounding of a mean gradient",
             minimum=1e-300,
         ),
     },
@@ -133,7 +133,7 @@ CARD = Card(
             "privacy",
         ),
     ),
-    cost={"gradients": "50*n", "rounds": "1", "memory_bytes": "8*(n*(d + 1) + 2*d^2)"},
+    cost={"gradients": "50*n", "rounds": "1", "memory_bytes": "8*(n*(features + 1) + 2*d^2)"},
     spec="specs/convex_erm/objective-perturbation.dps",
 )
 
@@ -141,7 +141,10 @@ _GAP_WEIGHT = 0.01
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
-    return refused(p, smooth=True, exact_projections=True) or too_fine(p, t.tolerance)
+    reason = refused(p, smooth=True, exact_projections=True)
+    if reason is None and p.loss.classes > 1:  # type: ignore[union-attr]
+        return "its proofs need gradients along x whatever the weights are; those of multinomial(K) turn with the weights"
+    return reason or too_fine(p, t.tolerance)
 
 
 def _ridge(t: Tunables) -> float:
@@ -210,7 +213,7 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         return {}
     extra, energy, gap = _parts(p, t, calibrated)
     weight = p.loss.l2 + extra
-    slope = p.loss.lipschitz + p.loss.l1 * math.sqrt(p.d) + p.loss.l2 * (D + math.sqrt(energy) / (p.n * weight) + gap)
+    slope = p.loss.lipschitz + p.loss.penalty_slope(p.d) + p.loss.l2 * (D + math.sqrt(energy) / (p.n * weight) + gap)
     value = extra * D**2 / 2 + energy / (2 * p.n**2 * weight) + slope * (gap + t.tolerance / weight)
     if p.task.over.kind == "ball":
         value = min(value, extra * D**2 / 2 + 2 * D * math.sqrt(energy) / p.n + slope * (gap + t.tolerance / weight))

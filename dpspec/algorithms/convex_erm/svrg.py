@@ -53,8 +53,9 @@ CARD = Card(
             "text",
         ),
     ),
-    cost={"gradients": "T*(n + 2*m)", "memory_bytes": "8*n*(d + 1)"},
+    cost={"gradients": "T*(n + 2*m)", "memory_bytes": "8*n*(features + 1)"},
     role="reference",
+    margins="several",
 )
 
 
