@@ -350,9 +350,11 @@ class Release:
 
     # ---------------------------------------------------------------------------------------------------------- sampling
 
-    def batch(self, name: str) -> Integers:
+    def batch(self, name: str, count: int | None = None) -> Integers:
         """The sorted record numbers of the next random batch of a sampled draw, drawn by the planned sampler from the same source.
 
+        ``count``: how many records there are, which a Poisson sampler has to be told: it tosses a coin for each of them, and under
+        add-remove they are not the public n. A sampler of a fixed size reads n of them, in every data set.
         The amplified guarantee holds because the batch is secret and drawn by exactly this sampler. Every draw below one ``Sampled``
         node uses the batch once; a draw without a fresh batch is refused (DP321).
         """
@@ -360,6 +362,12 @@ class Release:
         sampling = entry.leaf.sampling
         if sampling is None:
             raise self.__fail("DP320", f"draw {name!r} is not below a sampler", "declare Sampled in the schedule")
+        if sampling.method == "poisson" and count is None:
+            raise self.__fail(
+                "DP321",
+                f"draw {name!r}: a Poisson sampler tosses a coin for each record, and how many there are is not told",
+                "batch(name, n)",
+            )
         below = [other for other in self.__entries.values() if other.leaf.sampling == sampling]
         if any(other.batched or other.done >= other.leaf.total for other in below):
             raise self.__fail(
@@ -367,7 +375,7 @@ class Release:
             )
         for other in below:
             other.batched = True
-        return _subset(sampling, self.__noise)
+        return _subset(sampling, self.__noise, count)
 
     # ---------------------------------------------------------------------------------------------------------- internals
 
@@ -453,12 +461,25 @@ def _accumulator(channel: Channel) -> Accumulator | None:
     return None if make is None else make()
 
 
-def _subset(sampling: Sampled, noise: NoiseSource) -> Integers:
-    """Poisson: each of n records with probability ``rate`` (cut down to 64 bits, never up). Fixed: a uniform set of exactly rate*n
-    records, cut down to an integer."""
+def _subset(sampling: Sampled, noise: NoiseSource, count: int | None) -> Integers:
+    """Poisson: each of ``count`` records with probability ``rate`` (cut down to 64 bits, never up). Fixed: a uniform set of exactly rate*n
+    records, cut down to an integer.
+
+    The first k distinct values of independent uniform draws are, by symmetry, a uniform set of k; a uniform set's complement is
+    uniform as well, so at most n/2 are drawn. That costs the size of the batch instead of a permutation of all n.
+    """
     if sampling.method == "poisson":
         rate = Fraction(math.floor(Fraction(sampling.rate) * 2**64), 2**64)
-        return np.flatnonzero(noise.bernoulli(rate, sampling.n)).astype(np.int64)
-    size = math.floor(sampling.rate * sampling.n * (1.0 + 1e-12))
-    chosen: Integers = np.sort(noise.permutation(sampling.n)[:size])
-    return chosen
+        return np.flatnonzero(noise.bernoulli(rate, count or 0)).astype(np.int64)
+    n = sampling.n
+    size = math.floor(sampling.rate * n * (1.0 + 1e-12))
+    k = min(size, n - size)
+    drawn, chosen = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    while chosen.size < k:
+        drawn = np.concatenate([drawn, noise.integers(n, k - chosen.size)])
+        chosen = np.unique(drawn)
+    if k == size:
+        return chosen
+    left = np.ones(n, dtype=bool)
+    left[chosen] = False
+    return np.flatnonzero(left).astype(np.int64)

@@ -59,8 +59,13 @@ class Blind:
         return self.meter.smooth(name, 0.0, bound=1.0, smoothing=smoothing)
 
     def objective(self, name: str, solve: Any, *, sensitivity: float) -> Any:
-        self.seen.append((name, None))
-        return self.meter.objective(name, lambda linear, extra: linear, sensitivity=sensitivity)
+        """What is seen is the minimiser at the planned linear term, the same one in every run with one seed."""
+
+        def blind(linear: Any, extra: float) -> Any:
+            self.seen.append((name, np.array(solve(linear, extra), dtype=float)))
+            return linear
+
+        return self.meter.objective(name, blind, sensitivity=sensitivity)
 
     def mean(self, name: str, values: Any) -> Any:
         self.seen.append((name, [values]))
@@ -79,6 +84,34 @@ class Blind:
         held = list(blocks)
         self.seen += [(name, held) for name in names]
         return self.meter.mean_blocks_many(names, [_zeros(b) for b in held])
+
+
+def moved(mechanism: Any, level: float, one: Any, other: Any, tolerance: float = 0.0) -> float:
+    """How far a draw's value moved, in what its mechanism's ``sensitivity`` bounds.
+
+    An objective's minimisers at one linear term: J is Lambda-strongly convex and its neighbour's gradient differs by (1/n) times what the
+    sum of gradients moves by, so that is at least n*(Lambda*distance - 2*tolerance), each point being ``tolerance``/Lambda from its
+    minimiser.
+    """
+    v = np.asarray(one) - np.asarray(other)
+    match mechanism.kind:
+        case "objective-perturbation" | "objective-gaussian":
+            weight = mechanism.l2 + mechanism.extra(level)
+            return float(mechanism.n * (weight * np.linalg.norm(v) - 2 * tolerance))
+        case "wishart":  # one record's term at the most on either side, by its trace
+            values = np.linalg.eigvalsh(v)
+            return float(max(values[values > 0].sum(), -values[values < 0].sum()))
+        case "wishart-symmetrised":
+            return float(np.abs(np.linalg.eigvalsh(v)).sum())
+        case "laplace-symmetric":
+            return float(np.abs(v[np.triu_indices(len(v))]).sum())
+    match mechanism.norm:
+        case "l2":
+            return float(np.linalg.norm(v))
+        case "l1":
+            return float(np.abs(v).sum())
+        case _:
+            return float(np.abs(v).max(initial=0.0))
 
 
 def _zeros(block: Any) -> Any:

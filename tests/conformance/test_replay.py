@@ -20,6 +20,7 @@ from dpspec.privacy.noise import PublicRandomness, StudyNoise
 from dpspec.privacy.schedule import draws
 from tests.conformance.cases import ALGORITHMS, IDS, Case, case, labels
 from tests.conformance.replay import Blind, rows
+from tests.conformance.replay import moved as moved_by
 from tests.conformance.test_conformance import small
 
 each = pytest.mark.parametrize("module", ALGORITHMS, ids=IDS)
@@ -100,7 +101,8 @@ def test_neighbours_move_each_draw_by_its_sensitivity_and_no_more_draws_than_pla
             if leaf.draw.per == "user":
                 moved[name] += int((rows(u) != rows(v)).any(axis=1).sum())
                 continue
-            distance = _norm(u - v, leaf.draw.mechanism.norm)
+            level = c.release.calibrated.levels[leaf.draw.name]
+            distance = moved_by(leaf.draw.mechanism, level, u, v, float(c.release.tunables.get("tolerance", 0.0)))
             assert distance <= leaf.draw.mechanism.sensitivity * (1 + 1e-9) + 1e-12, (name, relation)
             if name in moved:
                 moved[name] += int(distance > 0)
@@ -123,9 +125,3 @@ def neighbour(c: Case, records: Records, relation: str, seed: int) -> Records:
 
 def records_without(records: Records, i: int) -> Records:
     return Records(np.delete(records.x, i, axis=0), np.delete(records.y, i), records.public_x)
-
-
-def _norm(v: np.ndarray, norm: str) -> float:
-    if norm == "l2":
-        return float(np.linalg.norm(v))
-    return float(np.abs(v).sum()) if norm == "l1" else float(np.abs(v).max(initial=0.0))

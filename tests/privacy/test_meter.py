@@ -413,7 +413,7 @@ def test_batches_follow_the_planned_sampler(secure):
         release = Release(sampled(method, count=40), source, mode="release" if secure else "study")
         sizes, hits = [], np.zeros(1000)
         for _ in range(40):
-            batch = release.batch("a")
+            batch = release.batch("a", 1000)
             assert np.array_equal(batch, np.unique(batch))
             sizes.append(batch.size)
             hits[batch] += 1
@@ -433,7 +433,7 @@ def test_batches_follow_the_planned_sampler(secure):
 
 def test_a_draw_without_a_fresh_batch_is_refused():
     release = Release(sampled("poisson"), StudyNoise(1), mode="study")
-    release.batch("b")
+    release.batch("b", 1000)
     release.gaussian("a", 0.0, sensitivity=1.0)
     with pytest.raises(PrivacyError) as failure:
         release.gaussian("a", 0.0, sensitivity=1.0)
@@ -443,9 +443,28 @@ def test_a_draw_without_a_fresh_batch_is_refused():
 def test_rebatching_before_the_draws_is_refused():
     """Drawing batches until one pleases would void the sampling guarantee."""
     release = Release(sampled("poisson"), StudyNoise(1), mode="study")
-    release.batch("a")
+    release.batch("a", 1000)
     with pytest.raises(PrivacyError) as failure:
-        release.batch("a")
+        release.batch("a", 1000)
+    assert failure.value.code == "DP321"
+
+
+def test_a_poisson_batch_is_of_the_records_that_are_there():
+    """Under add-remove they are more or fewer than the public n; a batch over 0..n-1 would name records that are not there, or leave some
+    out for good."""
+    release = Release(sampled("poisson", count=600), StudyNoise(3), mode="study")
+    hits = []
+    for _ in range(200):
+        for count in (0, 7, 3000):
+            batch = release.batch("a", count)
+            assert batch.size == 0 or batch.max() < count
+            hits += [int((batch >= 1000).sum())] if count == 3000 else []
+            release.gaussian("a", 0.0, sensitivity=1.0)
+            release.gaussian("b", 0.0, sensitivity=1.0)
+    assert abs(np.mean(hits) - 200) < 5 * math.sqrt(180 / 200)  # the 2000 records beyond n, each with probability 1/10
+    untold = Release(sampled("poisson"), StudyNoise(1), mode="study")
+    with pytest.raises(PrivacyError) as failure:
+        untold.batch("a")
     assert failure.value.code == "DP321"
 
 

@@ -23,17 +23,24 @@ from dpspec.algorithms.sets import Vector
 _U: Final = 2.0**-53
 _OPERATIONS: Final = 64  # of one slope and of the last sums, with room
 
-#: The least tolerance that is safely above the rounding of a mean of n gradients, as a formula of a tunable.
-FLOOR: Final = "n*L/2^50"
+#: Gradients are summed over so many records at a time and these sums exactly: rounding does not grow with their number.
+_ROWS: Final = 2048
+#: The least tolerance that is safely above the rounding of a mean gradient, as a formula of a tunable.
+FLOOR: Final = "(d + 4096)*L/2^42"
+#: Under add-remove there may be more than n records, and (1/n) times their sum rounds by as many times more: a tolerance has to leave room
+#: for so many times n of them. A solver that failed for fewer would tell how many there are.
+ROOM: Final = 256
 
 
 def too_fine(p: Problem, tolerance: float) -> str | None:
     """Why a tolerance cannot be certified: a public reason, so that no run fails on it."""
     assert p.loss is not None
-    least = 4 * _U * (p.n + p.d + _OPERATIONS) * p.loss.lipschitz
+    room = ROOM if p.neighbours == "add-remove" else 1
+    least = 4 * _U * room * (min(room * p.n, _ROWS) + p.d + _OPERATIONS) * p.loss.lipschitz
     if tolerance >= least:
         return None
-    return f"tolerance = {tolerance:g} is below the rounding errors of a mean of n gradients in doubles (at least {least:.2g} here)"
+    where = f" of up to {ROOM}*n records" if room > 1 else ""
+    return f"tolerance = {tolerance:g} is below the rounding errors of a mean gradient{where} in doubles (at least {least:.2g} here)"
 
 
 def stationary(
@@ -53,22 +60,22 @@ def stationary(
     ``n`` is the public divisor. There may be more records (add-remove), and then the data part is steeper: the solver's steps follow how
     many there are, the tolerance does not, and only the time tells.
 
-    Newton steps on R^d without an l1 term (d <= 1000), else accelerated prox-gradient with restarts. Raises ``ValueError`` when the
-    tolerance is not reached: the privacy claim would not hold.
+    Newton steps on R^d with a ridge or no regulariser (d <= 1000), else accelerated prox-gradient with restarts. Raises ``ValueError``
+    when the tolerance is not reached: the privacy claim would not hold.
     """
     ridge = float(f.l2) + extra
     share = max(1.0, records.n / n)
     smooth, limit = share * smooth, math.ceil(math.sqrt(share) * limit)
 
     def gradient(w: Vector) -> Vector:
-        return f.data_gradient(w, records, n) + ridge * w + linear
+        return _mean_gradient(f, w, records, n) + ridge * w + linear
 
     def rounding(w: Vector) -> float:
-        data = share * (records.n + w.size + _OPERATIONS) * lipschitz + w.size * smooth * norm(w)
+        data = share * (min(records.n, _ROWS) + w.size + _OPERATIONS) * lipschitz + w.size * smooth * norm(w)
         return float(_U * (data + 4 * (ridge * norm(w) + norm(linear))))
 
     w = f.over.start(linear.size)
-    if f.over.kind == "reals" and f.l1 == 0.0 and f.curvature is not None and w.size <= 1000:
+    if f.over.kind == "reals" and f.smooth_penalty and f.curvature is not None and w.size <= 1000:
         w, reached = _newton(f, records, n, ridge, linear, w, gradient, rounding, tolerance)
         if reached:
             return w
@@ -85,6 +92,14 @@ def stationary(
         following = (1 + (1 + 4 * momentum**2) ** 0.5) / 2
         z, before, momentum = w + (momentum - 1) / following * (w - before), w, following
     raise ValueError("the minimiser was not found to the tolerance that the guarantee needs")
+
+
+def _mean_gradient(f: Objective, w: Vector, records: Any, n: int) -> Vector:
+    """(1/n) times the sum of the gradients, rounded as a sum over ``_ROWS`` records is."""
+    parts = [f.data_gradient(w, records.slice(a, min(a + _ROWS, records.n)), n) for a in range(0, records.n, _ROWS)]
+    if not parts:
+        return np.zeros(w.size)
+    return parts[0] if len(parts) == 1 else np.array([math.fsum(entries) for entries in np.stack(parts, axis=1)])
 
 
 def _newton(
