@@ -109,6 +109,13 @@ def test_the_reference_over_a_set_is_stationary(records, kind):
     assert np.linalg.norm(f.prox(w - f.gradient(w, records), 1.0) - w) < 1e-7
 
 
+def test_labels_are_classes_and_not_numbers(records, w):
+    """Renaming the classes permutes the rows: nothing treats label 2 as twice label 1."""
+    f, turned = multinomial(K, REALS), Records(records.x, (records.y + 1) % K)
+    rolled = np.roll(w.reshape(K, D), 1, axis=0).ravel()
+    assert np.allclose(np.roll(f.data_gradient(w, records).reshape(K, D), 1, axis=0).ravel(), f.data_gradient(rolled, turned), atol=1e-15)
+
+
 def test_labels_are_needed(records, w):
     with pytest.raises(ValueError, match="labels"):
         multinomial(K, REALS).data_gradient(w, Records(records.x))

@@ -22,11 +22,11 @@ from dpspec.data.enforce import enforce
 from dpspec.data.records import Records
 from dpspec.executor.bind import bound_problem, values
 from dpspec.executor.design import substitute
-from dpspec.lang.source import Parsed, parse_file
+from dpspec.lang.source import Parsed, parse_expr, parse_file
 from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise
 from dpspec.spec.expr import Num
-from dpspec.spec.model import Finite
+from dpspec.spec.model import Domain, Enforcement, Finite
 
 ROOT = Path(__file__).resolve().parents[2]
 ALGORITHMS = [m for m in all_modules() if m.CARD.role == "algorithm"]
@@ -43,6 +43,17 @@ def resized(parsed: Parsed, **numbers: float | str) -> Parsed:
     for name, value in numbers.items():
         a = substitute(a, name, Num(Fraction(str(value))))
     return replace(parsed, analysis=a)
+
+
+def of_three_classes(parsed: Parsed) -> Parsed:
+    """The spec with a multinomial loss over its own set: a 3 x d matrix of weights."""
+    a = parsed.analysis
+    x = [domain for domain in a.data.domains if domain.variable != "y"]
+    values = Finite(values=tuple(Num(Fraction(k)) for k in range(3)))
+    data = a.data.model_copy(update={"domains": (*x, Domain(variable="y", set=values, by=Enforcement(how="reject")))})
+    task = a.releases[0].task.model_copy(update={"loss": parse_expr("multinomial(3) + 0.05/2*|w|^2")})
+    release = a.releases[0].model_copy(update={"task": task, "expect": None})
+    return replace(parsed, analysis=a.model_copy(update={"data": data, "releases": (release,), "study": None}))
 
 
 @dataclass(frozen=True)
