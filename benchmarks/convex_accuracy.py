@@ -1,84 +1,44 @@
-"""Excess empirical risk of our algorithms on Adult and a9a: one JSON line a cell.
+"""Excess empirical risk of our private logistic regression, in the protocol of benchmarks/convex_data.py; the peers: benchmarks/peers.
 
-Objective: mean log(1 + exp(-y <w, x>)) + 0.001/2 |w|^2 on R^d, unit rows with a constant column, replace-one, delta 1e-6, the
-training rows of the peers' benchmark. Usage: python benchmarks/convex_accuracy.py DATA_DIR ALGORITHM... [--runs N] [--data adult a9a]
-where DATA_DIR holds adult.csv, a9a and a9a.t. An algorithm ``auto`` is what ``by auto`` chooses.
+    python -m benchmarks.convex_accuracy DATA_DIR [ALGORITHM...] [--out FILE]
+
+``auto`` is what ``by auto`` chooses. Nothing is tuned: every default follows from public numbers. One JSON line a cell; cells that
+FILE holds are skipped, so delete the file after a change of an algorithm.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
-LAM = 1e-3
-_CATEGORICAL = {"workclass": 9, "marital-status": 7, "occupation": 15, "relationship": 6, "race": 5, "sex": 2, "native-country": 42}
-_NUMERIC = {"age": 85, "fnlwgt": 100, "education-num": 16, "capital-gain": 100, "capital-loss": 100, "hours-per-week": 99}
+from benchmarks import convex_data
+from benchmarks.convex_data import DELTA, LAM, Problem, Results
 
 
-def adult(folder: Path) -> tuple[Any, Any]:
-    """One-hot categories, numbers in [0, 1], a constant: 93 columns; the first 80 % of a seeded permutation, as for the peers."""
-    with (folder / "adult.csv").open(encoding="utf-8") as file:
-        rows = csv.reader(file)
-        header = next(rows)
-        table = np.array([[int(v) for v in row] for row in rows])
-    column = {name: table[:, j] for j, name in enumerate(header)}
-    parts = [np.eye(k)[column[c]] for c, k in _CATEGORICAL.items()] + [(column[c] / (k - 1))[:, None] for c, k in _NUMERIC.items()]
-    x = np.hstack([*parts, np.ones((len(table), 1))])
-    keep = np.random.default_rng(0).permutation(len(x))[: int(0.8 * len(x))]
-    return _unit(x[keep]), (2.0 * column["income>50K"] - 1)[keep]
-
-
-def a9a(folder: Path) -> tuple[Any, Any]:
-    x, y = [], []
-    for line in (folder / "a9a").read_text(encoding="utf-8").splitlines():
-        words = line.split()
-        row = np.zeros(124)
-        row[123] = 1.0
-        for word in words[1:]:
-            key, value = word.split(":")
-            row[int(key) - 1] = float(value)
-        x.append(row)
-        y.append(1.0 if words[0] in ("+1", "1") else -1.0)
-    return _unit(np.array(x)), np.array(y)
-
-
-def _unit(x: Any) -> Any:
-    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
-
-
-LOADERS = {"adult": adult, "a9a": a9a}
-
-
-def spec(n: int, d: int, epsilon: float, algorithm: str) -> str:
+def spec(p: Problem, epsilon: float, algorithm: str) -> str:
     return f"""analysis "benchmark"
 
 data
-  n = {n}, d = {d}
+  n = {p.n}, d = {p.d}
   from memory
   private, unit person, neighbours replace-one
   x in ball(l2, 1) by scale
   y in {{-1, 1}} by map(0 -> -1, 1 -> 1)
 
 privacy central
-  epsilon = {epsilon}, delta = 0.000001
+  epsilon = {epsilon}, delta = {DELTA:.6f}
 
 release weights
-  minimise log(1 + exp(-y*<w, x>)) + 0.001/2*|w|^2
+  minimise log(1 + exp(-y*<w, x>)) + {LAM}/2*|w|^2
   by {algorithm}
 """
 
 
-def cell(x: Any, y: Any, epsilon: float, algorithm: str, runs: int) -> dict[str, Any]:
-    """Mean and median excess risk of seeded study runs, the optimum by scipy."""
-    from scipy.optimize import minimize
-
+def measured(p: Problem, method: str, epsilon: float, algorithm: str, runs: int) -> dict[str, Any]:
+    """One cell: ``runs`` seeded study runs of the plan."""
     from dpspec.compiler.passes import compile_draft
     from dpspec.data.records import Records
     from dpspec.executor.bind import bound_problem
@@ -86,53 +46,58 @@ def cell(x: Any, y: Any, epsilon: float, algorithm: str, runs: int) -> dict[str,
     from dpspec.privacy.meter import Release
     from dpspec.privacy.noise import StudyNoise
 
-    def risk(w: Any) -> float:
-        return float(np.logaddexp(0, -y * (x @ w)).mean() + LAM / 2 * (w @ w))
-
-    def slope(w: Any) -> Any:
-        return -x.T @ (y / (1 + np.exp(y * (x @ w)))) / len(y) + LAM * w
-
-    best = minimize(risk, np.zeros(x.shape[1]), jac=slope, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-9}).fun
-    started = time.perf_counter()
-    draft = compile_draft(parse_text(spec(len(x), x.shape[1], epsilon, algorithm), surface="dps"))
-    planned = time.perf_counter() - started
+    started = time.process_time()
+    draft = compile_draft(parse_text(spec(p, epsilon, algorithm), surface="dps"))
+    planned = time.process_time() - started
     (release,) = draft.releases
-    problem, records = bound_problem(draft, release), Records(x, y)
+    problem, records = bound_problem(draft, release), Records(p.x, p.y)
     errors, seconds = [], []
     for seed in range(runs):
         meter = Release(release.calibrated, StudyNoise(seed), mode="study")
-        started = time.perf_counter()
+        started = time.process_time()
         w = release.module.run(records, problem, release.tunables, meter).theta
-        seconds.append(time.perf_counter() - started)
+        seconds.append(time.process_time() - started)
         meter.close()
-        errors.append(risk(w) - best)
-    return {
-        "tool": f"dpspec {algorithm}",
-        "chosen": release.module.CARD.id,
-        "eps": epsilon,
-        "n": len(x),
-        "d": x.shape[1],
-        "runs": runs,
-        "excess_mean": float(np.mean(errors)),
-        "excess_sd": float(np.std(errors)),
-        "seconds": float(np.median(seconds)),
-        "plan_seconds": planned,
-    }
+        errors.append(float(p.excess(w)))
+    return convex_data.row(
+        p,
+        method,
+        epsilon,
+        errors,
+        seconds,
+        side="dpspec",
+        relation="replace-one",
+        guarantee=f"(eps, {DELTA:g})",
+        tuned=False,
+        chosen=release.module.CARD.id,
+        plan_seconds=planned,
+        versions=convex_data.versions("dpspec", "numpy", "scipy"),
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("algorithms", nargs="+")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="folder with adult.csv and a9a")
+    parser.add_argument("algorithms", nargs="*", default=["auto", "dp-gd", "objective-perturbation"])
+    parser.add_argument("--out", type=Path, help="file of JSON lines to append to; without it, standard output")
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--data", nargs="+", default=["adult", "a9a"])
-    parser.add_argument("--eps", nargs="+", type=float, default=list(EPSILONS))
+    parser.add_argument("--data", nargs="+", choices=sorted(convex_data.LOADERS), default=sorted(convex_data.LOADERS, reverse=True))
+    parser.add_argument("--eps", nargs="+", type=float, default=list(convex_data.EPSILONS))
     args = parser.parse_args()
-    for name in args.data:
-        x, y = LOADERS[name](args.folder)
-        for algorithm in args.algorithms:
+    results = Results(args.out)
+    problems = {name: convex_data.problem(name, args.folder) for name in args.data}
+    for algorithm in args.algorithms:
+        method = "dpspec, by auto" if algorithm == "auto" else f"dpspec, {algorithm}"
+        for name, p in problems.items():
             for epsilon in args.eps:
-                print(json.dumps({"data": name, **cell(x, y, epsilon, algorithm, args.runs)}), flush=True)
+                if not results.has(name, method, epsilon):
+                    cell = measured(p, method, epsilon, algorithm, args.runs)
+                    results.add(cell)
+                    print(
+                        f"{name}  eps {epsilon:g}  {method} ({cell['chosen']}): {cell['excess_mean']:.3g}  {cell['seconds']:.3g} s a run",
+                        file=sys.stderr,
+                        flush=True,
+                    )
 
 
 if __name__ == "__main__":
