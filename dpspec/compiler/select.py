@@ -54,7 +54,8 @@ def select(draft: Draft) -> Draft:
     if draft.budget is None or "n" not in draft.facts or "d" not in draft.facts:
         return draft
     for release in draft.releases:
-        if release.problem is not None and release.problem.facts["n"] >= 1:  # an empty part has been reported
+        told = release.certificate is not None and any(f.severity == "error" and f.assumption is None for f in release.certificate.findings)
+        if release.problem is not None and release.problem.facts["n"] >= 1 and not told:  # an empty part or a wrong loss has been reported
             draft = _select(draft, release)
     return draft
 
