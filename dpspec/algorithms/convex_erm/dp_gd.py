@@ -188,8 +188,8 @@ CARD = Card(
         ),
         Fault(
             "000 Lemma 2.1.5: T mechanisms with delta' = delta/T compose to (epsilon, delta)",
-            "it states (epsilon, T delta' + delta) = (epsilon, 2 delta); delta' = delta/(2T) with slack delta/2 is right. The exact composition "
-            "of what it prints is below delta, so no privacy is lost",
+            "it states (epsilon, T delta' + delta) = (epsilon, 2 delta); delta' = delta/(2T) with slack delta/2 is right. The exact "
+            "composition of what it prints is below delta, so no privacy is lost",
             "tests/algorithms/convex/test_printed_noise_witnesses.py::test_lemma_2_1_5_certifies_twice_what_it_spends",
             "text",
         ),

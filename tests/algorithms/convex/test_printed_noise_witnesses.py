@@ -113,7 +113,8 @@ def test_a_batch_step_of_ours_by_quadrature():
 
 def test_a_variance_reduced_step_of_ours_by_quadrature():
     """One step with its anchor, batches of 2 of 10: the anchor moves from L/n to -L/n; all scaled differences are -2L, or one is 2L, and
-    when it is drawn the mean is 4L/b higher. Two numbers at the scales of the plan, which meets its delta; at 9/10 of them it is exceeded."""
+    when it is drawn the mean is 4L/b higher. Two numbers at the scales of the plan, which meets its delta; at 9/10 of them it is
+    exceeded."""
     p = minimise(10, 1, logistic(l2=0.1), facts={"epsilon": 1.0, "delta": 1e-3})
     c = plan(dp_svrg, p, tunables(dp_svrg, p, T=1, m=1, b=2), Budget(epsilon="1", delta="0.001"))
 
