@@ -36,7 +36,7 @@ def best_peer(cells: Cells, data: str, epsilon: float, *, clipping: bool = True)
         cell
         for (name, _, eps), cell in cells.items()
         if (name, eps) == (data, epsilon) and cell["side"] == "peer" and cell["tuned"] and cell["relation"] == "replace-one"
-        if clipping or not cell["clipping"]
+        if clipping or not cell.get("clipping")
     ]
     return min(rivals, key=lambda cell: cell["excess_mean"], default=None)
 
