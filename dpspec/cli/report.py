@@ -53,7 +53,7 @@ def command(
         from dpspec.report.html import page
 
         partial = html.with_name(html.name + ".partial")
-        partial.write_text(page(bodies[0]), encoding="utf-8")
+        partial.write_text(page(with_trade_off(bodies[0], files[0])), encoding="utf-8")
         partial.replace(html)
         if not quiet:
             say(f"wrote {html}")
@@ -61,6 +61,26 @@ def command(
         emit_json(bodies[0] if len(bodies) == 1 else bodies)
     elif html is None:
         say("\n\n".join(_text(b, color=use_color(no_color)) for b in bodies))
+
+
+def with_trade_off(body: dict[str, Any], file: Path) -> dict[str, Any]:
+    """The page of a plan or study with what a budget buys, from public numbers alone: by the spec's text, and by the constants that a
+    study has fitted. As it is where the text is not at hand, or where today's compiler has no plan for it."""
+    plan = body.get("plan") if body.get("mode") == "study" else body
+    if not isinstance(plan, dict) or plan.get("trade_off") or not plan.get("text"):
+        return body
+    from dpspec.executor import planning
+    from dpspec.lang.source import parse_text
+    from dpspec.spec.diagnostics import SpecError
+
+    path = str(file) if is_spec(file) else str(plan["spec"]["path"])
+    try:
+        parsed = parse_text(plan["text"], path)
+        constants = {k: float(c["value"]) for k, c in planning.fitted(body).items()}
+        table = planning.trade_off(parsed, constants=constants)
+    except SpecError:
+        return body
+    return {**body, "plan": {**plan, "trade_off": table}} if plan is not body else {**body, "trade_off": table}
 
 
 def _text(body: dict[str, Any], *, color: bool) -> str:

@@ -48,6 +48,7 @@ th,td{text-align:left;padding:.3rem 1.1rem .3rem 0;border-bottom:1px solid var(-
 td.num,th.num{text-align:right;font-variant-numeric:tabular-nums}
 pre{background:var(--card);padding:.8rem;border-radius:4px;overflow-x:auto;font-size:.85rem;line-height:1.45}
 code{font-size:.88em;overflow-wrap:anywhere}
+p,li{overflow-wrap:anywhere}
 figure{margin:1rem 0;max-width:34rem}figure svg{width:100%;height:auto}
 figure.wide{max-width:46rem;overflow-x:auto}figure.wide svg{min-width:34rem}
 .tree rect{fill:var(--card);stroke:currentColor}.tree text{fill:currentColor;font:13px system-ui,sans-serif}
@@ -129,6 +130,7 @@ def _plan(plan: Mapping[str, Any]) -> Iterator[str]:
                 for b in r["bounds"]
             ],
         )
+        yield from _buys(next((t for t in plan.get("trade_off", ()) if t["release"] == r["name"]), None), r["target"])
         settings = [(k, show(s["value"]), s["formula"], s["source"]) for k, s in r["tunables"].items()]
         yield "<h3>Settings</h3>" + table(("name", "value", "formula", "from"), settings)
         if len(r["candidates"]) > 1:
@@ -145,6 +147,58 @@ def _plan(plan: Mapping[str, Any]) -> Iterator[str]:
                 ],
             )
         yield "<h3>Cost</h3>" + table(("", ""), [(k, show(v)) for k, v in r["cost"].items() if v is not None])
+
+
+def _buys(t: Mapping[str, Any] | None, target: Mapping[str, Any] | None) -> Iterator[str]:
+    """What a budget buys: the promised error over budgets and numbers of records, as a table and a figure."""
+    if t is None:
+        return
+    yield "<h3>What a budget buys</h3>"
+    if t["kind"] is None:
+        yield f"<p class='dim'>No proved explicit bound of {escape(t['algorithm'])} applies here; a study fits a constant and predicts.</p>"
+        return
+    fitted = any(f for fits in t["fitted"] for f in fits)
+    by = (
+        f"the proved bound of {t['algorithm']} promises" if t["kind"] == "explicit" else "the order bound predicts with its fitted constant"
+    )
+    mark = " A number after ~ is predicted with the fitted constant of the order bound." if fitted and t["kind"] == "explicit" else ""
+    goal = target["at_most"] if target and target["measure"] == t["measure"] else None
+    met = f" Bold: the target, at most {show(goal)}, is met." if goal is not None else ""
+    where = f"({escape(t['theorem'])}); a dash where no plan or bound exists."
+    yield f"<p class='dim'>{escape(t['measure'])} that {escape(by)} {where}{mark}{met}</p>"
+    head = "".join(f'<th scope="col" class="num">n = {show(float(n))}</th>' for n in t["columns"])
+    rows = []
+    for budget, values, fits in zip(t["rows"], t["values"], t["fitted"], strict=True):
+        cells = []
+        for v, f in zip(values, fits, strict=True):
+            text = "-" if v is None else f"{'~' if f else ''}{v:.3g}"
+            cells.append(f'<td class="num">{f"<b>{text}</b>" if v is not None and goal is not None and v <= goal else text}</td>')
+        rows.append(f'<tr><th scope="row">{escape(t["budget"])} = {show(budget)}</th>{"".join(cells)}</tr>')
+    yield (
+        f'<div class="scroll" tabindex="0"><table class=nowrap><thead><tr><td></td>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+    yield _buys_figure(t, goal)
+
+
+def _buys_figure(t: Mapping[str, Any], goal: float | None) -> str:
+    """A line a budget, over the number of records; nothing where no line has two points."""
+    from dpspec.report.plots import BOUND, Figure, Line, line_figure
+
+    lines = []
+    for budget, values in zip(t["rows"], t["values"], strict=True):
+        points = [(float(n), v) for n, v in zip(t["columns"], values, strict=True) if v is not None and v > 0]
+        if len(points) > 1:
+            lines.append(Line(f"{t['budget']} = {show(budget)}", [n for n, _ in points], [v for _, v in points]))
+    if not lines:
+        return ""
+    if goal is not None:
+        ends = (float(min(t["columns"])), float(max(t["columns"])))
+        lines.append(Line("target", ends, (goal, goal), style=":", color=BOUND, marker=""))
+    alt = f"{t['measure']} over n: " + "; ".join(
+        f"{line.label} from {line.y[0]:.3g} at n = {show(line.x[0])} to {line.y[-1]:.3g} at n = {show(line.x[-1])}" for line in lines
+    )
+    return line_figure(Figure("What a budget buys", "n", t["measure"], f"{alt}.", tuple(lines), ticks=True, caption=False))
 
 
 def trade_off(g: Mapping[str, Any]) -> str:

@@ -78,7 +78,8 @@ class Browser:
 def browser(profile: Path) -> Iterator[Browser]:
     program = chromium()
     ours, theirs = os.pipe(), os.pipe()  # (read, write): commands to it, answers from it
-    words = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe"]
+    words = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+    words += ["--disable-background-networking", "--remote-debugging-pipe"]
     script = f'exec "$0" "$@" 3<&{ours[0]} 4>&{theirs[1]}'
     process = subprocess.Popen(
         ["/bin/bash", "-c", script, program, *words, f"--user-data-dir={profile}"],

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpspec.cli.report import with_trade_off
 from dpspec.compiler.plan import make_plan
 from dpspec.executor.run import run
 from dpspec.executor.study import study
@@ -31,12 +32,15 @@ def bodies() -> dict[str, dict[str, Any]]:
     """A study with two varied variables, one with an order bound only, a plan, a record."""
     logistic = parse_text(LOGISTIC, path="l.dps", surface="dps")
     plan = make_plan(logistic)
+    goal = LOGISTIC.replace("method = nesterov", "method = nesterov\n  expect excess-empirical-risk <= 0.1")
     r = np.random.default_rng(0)
     record = run(plan, r.uniform(-0.5, 0.5, (1000, 3)), r.integers(0, 2, 1000))
     return {
         "study": study(logistic, vary={"n": ("2000", "4000", "8000"), "epsilon": ("1", "4")}, trials=3, workers=1).to_json(),
-        "order": study(parse_text(SPARSE, path="s.dps", surface="dps"), vary={"n": ("10000", "20000")}, trials=2, workers=1).to_json(),
-        "plan": {**plan.to_json(), "text": LOGISTIC},
+        "order": with_trade_off(
+            study(parse_text(SPARSE, path="s.dps", surface="dps"), vary={"n": ("10000", "20000")}, trials=2, workers=1).to_json(), Path("s")
+        ),
+        "plan": with_trade_off({**make_plan(parse_text(goal, path="l.dps", surface="dps")).to_json(), "text": goal}, Path("l.dps")),
         "record": json.loads(json.dumps(record.to_json())),
     }
 
@@ -193,3 +197,49 @@ def test_the_same_study_gives_the_same_page(bodies: dict[str, dict[str, Any]]) -
         return re.sub(r"\bf\d+-", "f-", text)
 
     assert marks(page(bodies["record"])) == marks(page(bodies["record"]))
+
+
+def bought(text: str) -> tuple[list[str], dict[str, list[str]]]:
+    """The table below `What a budget buys`: its columns, and the cells of each row, bold ones with their tags."""
+    part = text[text.index("<h3>What a budget buys</h3>") :]
+    part = part[: part.index("</table>")]
+    rows = re.findall(r'<th scope="row">(.*?)</th>(.*?)</tr>', part)
+    return re.findall(r'<th scope="col" class="num">(.*?)</th>', part), {k: re.findall(r'<td class="num">(.*?)</td>', v) for k, v in rows}
+
+
+def test_what_a_budget_buys_is_what_plans_at_those_budgets_promise(pages: dict[str, Path]) -> None:
+    """Every cell against the plan of a spec that says so; bold exactly where it meets the target 0.1."""
+    columns, rows = bought(pages["plan"].read_text(encoding="utf-8"))
+    assert columns == ["n = 250", "n = 1,000", "n = 4,000", "n = 16,000"]
+    assert list(rows) == ["epsilon = 0.5", "epsilon = 1", "epsilon = 2", "epsilon = 4", "epsilon = 8"]
+    marked = 0
+    for row, cells in rows.items():
+        for column, cell in zip(columns, cells, strict=True):
+            text = LOGISTIC.replace("n = 1_000", column.replace(",", "_")).replace("epsilon = 2", row)
+            bounds = make_plan(parse_text(text, surface="dps")).to_json()["releases"][0]["bounds"]
+            value = min(b["value"] for b in bounds if b["kind"] == "explicit" and b["type"] == "upper" and b["value"] is not None)
+            assert cell == (f"<b>{value:.3g}</b>" if value <= 0.1 else f"{value:.3g}")
+            marked += value <= 0.1
+    assert 0 < marked < 20
+
+
+def test_a_prediction_is_marked_as_one(bodies: dict[str, dict[str, Any]], pages: dict[str, Path]) -> None:
+    """An order bound with a fitted constant: the cell at the study's own point is the constant times the bound's shape there."""
+    text = pages["order"].read_text(encoding="utf-8")
+    columns, rows = bought(text)
+    assert all(cell == "-" or cell.startswith("~") for cells in rows.values() for cell in cells)
+    assert "predicts with its fitted constant" in text
+    point = next(p for p in bodies["order"]["points"] if p["at"] == {"n": 20_000, "epsilon": 4})
+    (constant,) = bodies["order"]["constants"]
+    assert rows["epsilon = 4"][columns.index("n = 20,000")] == f"~{constant['value'] * point['order_shape']:.3g}"
+
+
+def test_the_command_adds_the_table_to_a_page_and_not_to_the_document(tmp_path: Path) -> None:
+    (tmp_path / "l.dps").write_text(LOGISTIC)
+    result = call("report", str(tmp_path / "l.dps"), "--html", str(tmp_path / "p.html"), "--format", "json")
+    assert "trade_off" not in json.loads(result.stdout)
+    assert "What a budget buys" in (tmp_path / "p.html").read_text()
+    lock = tmp_path / "lock.json"
+    assert call("plan", str(tmp_path / "l.dps"), "--out", str(lock), "-q").code == 0
+    assert call("report", str(lock), "--html", str(tmp_path / "q.html")).code == 0  # a stored plan has no text to plan from
+    assert "What a budget buys" not in (tmp_path / "q.html").read_text()
