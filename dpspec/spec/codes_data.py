@@ -53,8 +53,9 @@ CODES: dict[str, Code] = {
     "DP507": Code(
         "The data has another number of records than the spec declares",
         "The noise of a plan is calibrated for the declared n. On private data n is public because the author declared "
-        "it; the run is refused when the file disagrees, and n is never taken from the file. Under add-remove or zero-out"
-        " neighbours the message does not tell the file's own count, which is itself private there.",
+        "it; the run is refused when the file disagrees, and n is never taken from the file. Under replace-one and zero-out"
+        " neighbours have equally many records, so the refusal tells nothing that is protected. Under add-remove private data"
+        " are never refused for their number: it is private, and n is the number that sums are divided by.",
         bad="n = 569        # 570 rows in the file",
         good="n = 570",
     ),
@@ -66,7 +67,8 @@ CODES: dict[str, Code] = {
     "DP509": Code(
         "Too few records",
         "A data set with no record, or with one, is refused: under replace-one neighbours a data set of one record can "
-        "only be answered with noise, and most formulas divide by n or n-1.",
+        "only be answered with noise, and most formulas divide by n or n-1. Under add-remove private data of any number of "
+        "records are answered, as their number is private.",
     ),
     "DP510": Code(
         "A category outside the declared levels",

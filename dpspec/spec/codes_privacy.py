@@ -56,12 +56,14 @@ CODES: dict[str, Code] = {
         references=("document 000, Lemmas 2.1.2 and 2.1.5", "Balle, Wang 2018, section 2"),
     ),
     "DP306": Code(
-        title="the sampler does not go with the neighbouring relation",
+        title="the sampler, the batches or the model do not go with the neighbouring relation",
         explanation=(
             "Amplification by sampling is a theorem about a sampler and a relation together. Batches of a fixed size go with "
             "replace-one. Poisson sampling goes with add-remove and zero-out; under replace-one it also needs to know how far a "
             "release moves when a sampled record is left out, because two neighbouring data sets differ in a sample by presence as "
-            "well as by value. Accounting for a sampler that did not run is one of the commonest faults of deployed systems."
+            "well as by value. Accounting for a sampler that did not run is one of the commonest faults of deployed systems. Batches of "
+            "consecutive rows do not go with add-remove, where a missing row moves all later ones, nor does a local model, where a missing "
+            "user is seen; and where only labels or attributes are protected, a neighbour has another one: replace-one."
         ),
         bad="neighbours replace-one, Poisson batches, a sensitivity for replacement only",
         good="neighbours replace-one, batches of a fixed size",
