@@ -1,11 +1,11 @@
 """Estimators with scikit-learn's interface: thin wrappers on plans.
 
 ``fit`` writes a spec for the data's public shape, has it checked and calibrated, and runs it in release mode with secure noise. The
-numbers of records and columns count as public. Labels of the classifier: the two classes are read off ``y`` unless ``classes``
-states them, so a class that one person alone has would be revealed: state them. ``plan_`` holds the checked plan as JSON-able data.
+numbers of records and columns count as public. The classes of the classifier are stated (``classes``) and not read off ``y``: a class that
+one person alone has would be revealed by the shape of what is released. ``plan_`` holds the checked plan as JSON-able data.
 
 >>> import dpspec as dp
->>> model = dp.sklearn.PrivateLogisticRegression(epsilon=1.0, delta=1e-6).fit(x, y)   # doctest: +SKIP
+>>> model = dp.sklearn.PrivateLogisticRegression(epsilon=1.0, delta=1e-6, classes=("no", "yes")).fit(x, y)   # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 _SPEC = """analysis "estimator"
@@ -45,7 +45,8 @@ class _Private(BaseEstimator):  # type: ignore[misc]
     """Parameters: ``epsilon``; ``delta`` (None: pure epsilon); ``data_norm``, the bound that each record (with its constant column) is
     scaled to; ``alpha``, the ridge weight lam; ``fit_intercept``; ``algorithm``, a name or ``auto``; ``neighbours``."""
 
-    def _solve(self, x: Any, y: Any, loss: str, labels: str, over: str) -> None:
+    def _solve(self, x: Any, y: Any, loss: str, labels: str, over: str) -> Any:
+        """The released weights, (d,) or (K, d), the intercept's column last."""
         from dpspec.api import loads, plan
 
         if not (math.isfinite(self.epsilon) and self.epsilon > 0):
@@ -72,13 +73,16 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         checked = plan(loads(text, surface="dps"))
         record = checked.run(x, y)
         self.plan_ = checked.to_json()
-        w = np.asarray(record.outputs["weights"]["theta"])
-        self.coef_, self.intercept_ = (w[:-1], float(w[-1])) if self.fit_intercept else (w, 0.0)
+        return np.asarray(record.outputs["weights"]["theta"])
 
 
 class PrivateLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc]
-    """Binary logistic regression with a ridge term, (epsilon, delta)-DP. ``classes``: the two labels, public; ``radius``: of the l2 ball
-    that the weights lie in, None for all of R^d. Raises ``ValueError`` for more than two classes and for bad parameters."""
+    """Logistic regression with a ridge term, (epsilon, delta)-DP; multinomial for more than two classes. ``classes``: all labels that
+    there may be, public, or ``"observed"`` where it is public which labels occur in ``y``; ``radius``: of the l2 ball that the weights lie
+    in (Frobenius norm of the matrix for several classes), None for all of R^d.
+
+    Attributes: ``classes_`` sorted; ``coef_`` (1, d) for two classes, else (K, d); ``intercept_`` (1,) or (K,); ``plan_``. Raises
+    ``ValueError`` for bad parameters and for labels outside ``classes``."""
 
     def __init__(
         self,
@@ -90,44 +94,66 @@ class PrivateLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc
         fit_intercept: bool = True,
         algorithm: str = "auto",
         neighbours: str = "replace-one",
-        classes: tuple[Any, Any] | None = None,
+        classes: Any = None,
     ) -> None:
         self.epsilon, self.delta, self.data_norm, self.alpha, self.radius = epsilon, delta, data_norm, alpha, radius
         self.fit_intercept, self.algorithm, self.neighbours, self.classes = fit_intercept, algorithm, neighbours, classes
 
     def fit(self, X: Any, y: Any) -> PrivateLogisticRegression:
-        """X: (n, d) numbers, y: (n,) labels of two classes."""
+        """X: (n, d) numbers, y: (n,) labels."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
-        if kind != "binary":
-            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
-        self.classes_ = np.unique(y) if self.classes is None else np.asarray(self.classes)
-        if len(self.classes_) != 2:
-            raise ValueError(f"This classifier needs samples of 2 classes in the data, but the data contains {len(self.classes_)} class")
+        self.classes_ = self._stated(y)
+        K = len(self.classes_)
+        if K < 2:
+            raise ValueError(f"This classifier needs samples of at least 2 classes in the data, but the data contains {K} class")
         if not np.isin(y, self.classes_).all():
             raise ValueError("y holds labels that are not in classes")
-        signs = np.where(y == self.classes_[1], 1.0, -1.0)
+        code = np.searchsorted(self.classes_, y)
         over = "R^d" if self.radius is None else f"ball(l2, {_decimal(self.radius)})"
-        self._solve(X, signs, "log(1 + exp(-y*<w, x>))", "{-1, 1} by map(-1 -> -1, 1 -> 1)", over)
+        if K == 2:
+            labels = "{-1, 1} by map(-1 -> -1, 1 -> 1)"
+            w = self._solve(X, 2.0 * code - 1.0, "log(1 + exp(-y*<w, x>))", labels, over)
+        else:
+            labels = f"{{{', '.join(map(str, range(K)))}}} by reject"
+            w = self._solve(X, code.astype(np.float64), f"multinomial({K})", labels, over)
+        w = np.atleast_2d(w)
+        self.coef_ = w[:, :-1] if self.fit_intercept else w
+        self.intercept_ = w[:, -1] if self.fit_intercept else np.zeros(len(w))
         return self
 
+    def _stated(self, y: Any) -> Any:
+        if self.classes is None:
+            raise ValueError("classes must be stated, as they are published: classes=(...), or 'observed' where it is public which occur")
+        if isinstance(self.classes, str):
+            if self.classes != "observed":
+                raise ValueError(f"classes are a sequence of labels or 'observed', not {self.classes!r}")
+            return np.unique(y)
+        found = np.unique(np.asarray(self.classes))
+        if len(found) != len(self.classes):
+            raise ValueError("classes lists a label twice")
+        return found
+
     def decision_function(self, X: Any) -> Any:
+        """Scores: (n,) for two classes, positive for the second; else (n, K), the largest wins."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
-        return X @ self.coef_ + self.intercept_
+        scores = X @ self.coef_.T + self.intercept_
+        return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> Any:
         score = self.decision_function(X)
-        return self.classes_[(score > 0).astype(int)]
+        return self.classes_[(score > 0).astype(int) if score.ndim == 1 else score.argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> Any:
-        p = 1 / (1 + np.exp(-np.clip(self.decision_function(X), -700, 700)))
-        return np.column_stack([1 - p, p])
+        """(n, K)."""
+        from dpspec.algorithms.multinomial import softmax
+
+        score = self.decision_function(X)
+        return softmax(np.column_stack([np.zeros(len(score)), score]) if score.ndim == 1 else score)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True
         tags.non_deterministic = True
         return tags
@@ -159,7 +185,8 @@ class PrivateLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
         if not low < high:
             raise ValueError(f"bounds are an interval, not {self.bounds!r}")
         labels = f"[{_decimal(low)}, {_decimal(high)}] by clip"
-        self._solve(X, np.asarray(y, dtype=np.float64), "(y - <w, x>)^2/2", labels, f"ball(l2, {_decimal(self.radius)})")
+        w = self._solve(X, np.asarray(y, dtype=np.float64), "(y - <w, x>)^2/2", labels, f"ball(l2, {_decimal(self.radius)})")
+        self.coef_, self.intercept_ = (w[:-1], float(w[-1])) if self.fit_intercept else (w, 0.0)
         return self
 
     def predict(self, X: Any) -> Any:

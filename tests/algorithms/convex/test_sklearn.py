@@ -34,6 +34,38 @@ def test_logistic_regression_learns_and_keeps_its_plan():
     assert model.plan_["guarantee"]["epsilon"] <= 1.0
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.coef_, model.coef_)
+    assert (model.coef_.shape, model.intercept_.shape, model.decision_function(x).shape) == ((1, 4), (1,), (3000,))
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_several_classes_have_scikit_learns_shapes(intercept):
+    """Against LogisticRegression on the same records: attributes, methods and the order of the classes."""
+    from sklearn.linear_model import LogisticRegression
+
+    x = np.random.default_rng(0).normal(size=(4000, 5))
+    y = np.array(["c", "a", "b"])[np.argmax(x[:, :3] + (1.0 if intercept else 0.0), axis=1)]
+    theirs = LogisticRegression(fit_intercept=intercept).fit(x, y)
+    model = dp.sklearn.PrivateLogisticRegression(epsilon=4.0, data_norm=4.0, classes=("c", "b", "a"), fit_intercept=intercept).fit(x, y)
+    assert list(model.classes_) == list(theirs.classes_) == ["a", "b", "c"]
+    for name in ("coef_", "intercept_"):
+        assert getattr(model, name).shape == getattr(theirs, name).shape
+    for name in ("predict", "predict_proba", "decision_function"):
+        assert getattr(model, name)(x).shape == getattr(theirs, name)(x).shape
+    assert model.predict_proba(x).sum(axis=1) == pytest.approx(1.0)
+    assert np.array_equal(model.predict(x), model.classes_[model.predict_proba(x).argmax(axis=1)])
+    assert model.score(x, y) > 0.85
+    (release,) = model.plan_["releases"]
+    assert release["task"].startswith("minimise multinomial(3)")
+    assert release["noise"][0]["size"] == 3 * (6 if intercept else 5)
+
+
+def test_what_is_released_does_not_depend_on_which_classes_occur():
+    """A class that nobody has keeps its row: the shape is the one that was stated."""
+    x = np.random.default_rng(0).normal(size=(50, 4))
+    model = dp.sklearn.PrivateLogisticRegression(classes=(0, 1, 2, 3)).fit(x, np.zeros(50, dtype=int))
+    assert model.coef_.shape == (4, 4)
+    two = dp.sklearn.PrivateLogisticRegression(classes=(0, 1)).fit(x, np.zeros(50, dtype=int))
+    assert two.coef_.shape == (1, 4)
 
 
 def test_linear_regression_learns():
@@ -45,7 +77,15 @@ def test_linear_regression_learns():
 def test_bad_parameters_are_refused():
     x, y = classification(20)
     with pytest.raises(ValueError, match="epsilon"):
-        dp.sklearn.PrivateLogisticRegression(epsilon=-1).fit(x, y)
+        dp.sklearn.PrivateLogisticRegression(epsilon=-1, classes=("no", "yes")).fit(x, y)
+    with pytest.raises(ValueError, match="classes must be stated"):
+        dp.sklearn.PrivateLogisticRegression().fit(x, y)
+    with pytest.raises(ValueError, match="'observed'"):
+        dp.sklearn.PrivateLogisticRegression(classes="seen").fit(x, y)
+    with pytest.raises(ValueError, match="twice"):
+        dp.sklearn.PrivateLogisticRegression(classes=("no", "yes", "no")).fit(x, y)
+    with pytest.raises(ValueError, match="at least 2"):
+        dp.sklearn.PrivateLogisticRegression(classes=("no",)).fit(x, y)
     with pytest.raises(ValueError, match="classes"):
         dp.sklearn.PrivateLogisticRegression(classes=("no", "maybe")).fit(x, y)
 
@@ -55,7 +95,8 @@ def test_bad_parameters_are_refused():
 def test_check_estimator(name):
     from sklearn.utils.estimator_checks import check_estimator
 
-    found = check_estimator(getattr(dp.sklearn, name)(epsilon=100.0), on_fail=None, on_skip=None)
+    public = {"classes": "observed"} if name == "PrivateLogisticRegression" else {}  # the checks bring many sets of labels
+    found = check_estimator(getattr(dp.sklearn, name)(epsilon=100.0, **public), on_fail=None, on_skip=None)
     failed = {r["check_name"]: str(r["exception"])[:200] for r in found if r["status"] == "failed"}
     assert {k: v for k, v in failed.items() if k not in EXPECTED} == {}
     assert sum(r["status"] == "passed" for r in found) > 35
