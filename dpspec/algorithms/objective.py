@@ -132,6 +132,7 @@ def optimum(objective: Objective, records: Any, *, iterations: int = 20_000, sta
 
     w = z = objective.over.start(d) if start is None else start
     theta, step = 1.0, 1.0
+    still = 1e-10 if objective.smooth_penalty or objective.over.kind != "polytope" else 1e-7  # to what the prox is known
     for _ in range(iterations):
         g, at = objective.gradient(z, records), smooth(z)
         while True:  # backtracking
@@ -140,7 +141,7 @@ def optimum(objective: Objective, records: Any, *, iterations: int = 20_000, sta
             if smooth(u) <= at + float(g @ gap) + float(gap @ gap) / (2 * step) + 1e-14 * abs(at) or step < 1e-14:
                 break
             step /= 2
-        if float(np.linalg.norm(gap)) <= 1e-10 * max(1.0, float(np.linalg.norm(u))):  # a fixed point of the prox-gradient step
+        if float(np.linalg.norm(gap)) <= still * max(1.0, float(np.linalg.norm(u))):  # a fixed point of the prox-gradient step
             w = u
             break
         if float((z - u) @ (u - w)) > 0.0:  # restart the acceleration (O'Donoghue, Candes 2015)

@@ -349,8 +349,8 @@ def _root(f: Any, low: float, high: float) -> float:
     return found
 
 
-#: :func:`prox` over a polytope is within this times the largest vertex of the exact point (and what rounding adds) ...
-POLYTOPE_TOLERANCE = 1e-6
+#: :func:`prox` over a polytope is within this times the largest vertex of the exact point (and what rounding adds, about as much) ...
+POLYTOPE_TOLERANCE = 1e-7
 #: ... after at most this many projections; random instances need a few dozen.
 POLYTOPE_LIMIT = 20_000
 
@@ -364,7 +364,10 @@ def _prox_polytope(v: Vector, over: ConstraintSet, step: float, l1: float, group
     map, polytopes are refused.
     """
     assert over.vertices is not None
-    slack = (POLYTOPE_TOLERANCE * float(np.linalg.norm(over.vertices, axis=1).max())) ** 2 / 2
+    largest = float(np.linalg.norm(over.vertices, axis=1).max())
+    slope = step * (l1 * math.sqrt(v.size) + (0.0 if group is None else float(np.linalg.norm(group.weights))))
+    rounding = 1e-14 * slope * (largest + slope + float(np.linalg.norm(v)))  # of u, about 1e-15 of what it is made of, times the slope
+    slack = (POLYTOPE_TOLERANCE * largest) ** 2 / 2 + rounding
 
     def h(u: Vector) -> float:
         return step * (l1 * float(np.abs(u).sum()) + (0.0 if group is None else group.value(u)))
@@ -376,7 +379,7 @@ def _prox_polytope(v: Vector, over: ConstraintSet, step: float, l1: float, group
     momentum = 1.0
     for _ in range(POLYTOPE_LIMIT):
         u = over.project(v - y)
-        if h(u) - float(y @ u) <= slack + 1e-14 * h(u):
+        if h(u) - float(y @ u) <= slack:
             return u
         before, q = q, dual(y + u)
         if float((y - q) @ (q - before)) > 0.0:

@@ -101,7 +101,8 @@ CODES: dict[str, Code] = {
     "DP115": Code(
         "an unknown function or a wrong number of arguments",
         "Expressions are made of a fixed set of functions: exp, log, sqrt, abs, max, min, sin, cos, tanh, erf, ceil, floor. A loss may "
-        "also use the named losses (logistic, squared, huber, ...) and regularisers (`l1(0.1)*norm`), a law of study mode the named laws.",
+        "also use the named losses (logistic, squared, huber, ...) and regularisers (`0.1*|w|_1`, `group(w, 5)`), a law of study mode the "
+        "named laws.",
     ),
     "DP116": Code(
         "a name that means nothing here",
@@ -213,7 +214,8 @@ CODES: dict[str, Code] = {
         "an argument that the task cannot take",
         "The number of components of a mixture, the dimension of a subspace and the width of a marginal are positive whole "
         "numbers; a missing "
-        "rate lies in [0, 1); `over` belongs to minimise and estimate.",
+        "rate lies in [0, 1); `over` belongs to minimise and estimate. The sizes of `group(w, ...)` are whole numbers, and several add up "
+        "to d.",
     ),
     "DP148": Code(
         "the model of y has another form",

@@ -60,14 +60,14 @@ def is_pure(p: Problem) -> bool:
 
 
 def prox(f: Objective, v: Vector, step: float) -> Vector:
-    """argmin over u in the set of |u - v|^2/2 + step*(l2/2 |u|^2 + l1 |u|_1): the ridge only rescales the point and the step."""
+    """argmin over u in the set of |u - v|^2/2 + step*(l2/2 |u|^2 + l1 |u|_1 + the group norm): the ridge only rescales point and step."""
     shrink = 1.0 + step * float(f.l2)
     return f.prox(v / shrink, step / shrink)
 
 
 def distance(p: Problem) -> float:
     """D >= |w_0 - w*|, w_0 the point of the set nearest to 0: that of the set, or L/lam on R^d (lam |w*| = |mean gradient at w*|);
-    infinite otherwise."""
+    infinite otherwise. An l1 or group term r changes neither: its subgradient s at w* has <s, w*> = r(w*) >= 0."""
     assert p.loss is not None
     if p.task.over.kind != "reals":
         return constraint_set(p.task.over, p.facts).distance_bound(p.d)
@@ -81,8 +81,10 @@ def start_gap(p: Problem) -> float:
     assert p.loss is not None
     far = distance(p)
     slope = p.loss.lipschitz * far if math.isfinite(far) else math.inf
+    if p.task.over.kind in ("simplex", "polytope"):  # elsewhere the point nearest to 0 has the least l1 and group norm, too
+        slope += p.loss.penalty_slope(p.d) * far
     centred = p.task.over.kind in ("reals", "ball")
-    return min(slope, math.log(2)) if p.loss.name == "logistic" and centred and p.loss.l1 == 0 else slope
+    return min(slope, p.loss.at_zero) if centred else slope
 
 
 def norm(v: Vector) -> float:

@@ -4,9 +4,8 @@
 
 Gaussian noise, or noise of density exp(-|z|/b) under a pure budget. Source: 000, section 3.1.1, Table 3.1 (Iyengar et al.
 2019, cited); sensitivity re-derived: exact minimisers of neighbours are at most 2L/(n mu) apart (replace-one), mu = lam + ridge, and
-each approximate one is within
-g/mu of its own: 2L/(n mu) + 2g/mu. The argument holds over any convex set and with an l1 term, unlike in the table; the stopping rule is
-on a subgradient and is checked in the run (a solver that gives up stops the run).
+each approximate one is within g/mu of its own: 2L/(n mu) + 2g/mu. The argument holds over any convex set and with an l1 or group term,
+unlike in the table; the stopping rule is on a subgradient and is checked in the run (a solver that gives up stops the run).
 
 Bound: E F(w) - F* <= ridge D^2/2 + c/2 N + G sqrt(N) + g^2/(2 mu), N = E|noise|^2, c = B + lam + ridge, G = ridge*D on R^d
 (the noise has mean zero) and the largest slope on a set.
@@ -65,7 +64,7 @@ CARD = Card(
             "ridge*D^2/2 + (B+lam+ridge)/2*N + G*sqrt(N) + tolerance^2/(2*(lam+ridge))",
             "proved",
             "strong convexity and smoothness",
-            conditions="N = d*scale^2 (Gaussian) or d*(d+1)*scale^2 (pure); G = ridge*D on R^d, else L + (lam+ridge)*D; no l1 term",
+            conditions="N = d*scale^2 (Gaussian) or d*(d+1)*scale^2 (pure); G = ridge*D on R^d, else L + (lam+ridge)*D; ridge only",
         ),
         Bound(
             "excess-empirical-risk",
@@ -77,8 +76,9 @@ CARD = Card(
             conditions="strongly convex, log(1/delta) left out",
         ),
     ),
-    cost={"gradients": "50*n", "rounds": "1", "memory_bytes": "8*n*(d + 1)"},
+    cost={"gradients": "50*n", "rounds": "1", "memory_bytes": "8*n*(features + 1)"},
     spec="specs/convex_erm/approximate-minima-perturbation.dps",
+    margins="several",
 )
 
 
@@ -111,7 +111,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     assert p.loss is not None
     D, N, mu = distance(p), noise_energy(p, calibrated), p.loss.l2 + t.ridge
-    if not math.isfinite(D) or p.loss.l1 > 0 or p.task.over.kind not in ("reals", "ball"):
+    if not math.isfinite(D) or not p.loss.smooth_penalty or p.task.over.kind not in ("reals", "ball"):
         return {}
     slope = t.ridge * D if p.task.over.kind == "reals" else p.loss.lipschitz + mu * max(D, 1.0)
     value = t.ridge * D**2 / 2 + (p.loss.smooth + mu) / 2 * N + slope * math.sqrt(N) + t.tolerance**2 / (2 * mu)

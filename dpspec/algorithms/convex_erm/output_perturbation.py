@@ -7,7 +7,7 @@ Gaussian noise, or noise of density exp(-|z|/b) under a pure budget. Source: 000
 contraction by 1 - eta*lam (of the
 smooth part F + ridge, whose smoothness is B + lam) and the mean gradient moves by at most 2L/n (replace-one), so runs on neighbours are
 at most (2L/n) eta sum_{t<T} (1 - eta lam)^t apart: 2 L eta T/n without a ridge, at most 2L/(n lam) with one. Projection and prox are
-non-expansive, so sets and an l1 term are allowed, unlike in the table.
+non-expansive, so sets and l1 or group terms are allowed, unlike in the table.
 
 Bound on a ball or R^d, c the smoothness B + lam of F: E F(w) - F* <= D^2/(2 eta T) + c/2 E|noise|^2 + G sqrt(E|noise|^2)
 with G = 0 on R^d (the noise has mean zero) and the largest slope L + lam D on a set (projection does not lengthen the noise).
@@ -62,7 +62,7 @@ CARD = Card(
             "D^2/(2*eta*T) + (B+lam)/2*N + G*sqrt(N)",
             "proved",
             "descent and smoothness",
-            conditions="N = d*scale^2 (Gaussian) or d*(d+1)*scale^2 (pure); G = 0 on R^d, else L + lam*D; eta <= 1/(B + lam), no l1 term",
+            conditions="N = d*scale^2 (Gaussian) or d*(d+1)*scale^2 (pure); G = 0 on R^d, else L + lam*D; eta <= 1/(B + lam), ridge only",
         ),
         Bound(
             "excess-empirical-risk",
@@ -91,8 +91,9 @@ CARD = Card(
             "text",
         ),
     ),
-    cost={"gradients": "n*T", "rounds": "1", "memory_bytes": "8*n*(d + 1)"},
+    cost={"gradients": "n*T", "rounds": "1", "memory_bytes": "8*n*(features + 1)"},
     spec="specs/convex_erm/output-perturbation.dps",
+    margins="several",
 )
 
 
@@ -108,6 +109,11 @@ def accepts(p: Problem, t: Tunables) -> str | None:
     reason = refused(p, smooth=True, exact_projections=True)
     if reason is None and not 0 < t.eta <= 2 / (p.loss.smooth + 2 * p.loss.l2):  # type: ignore[union-attr]
         return "the step is longer than 2/(B + 2 lam), where gradient steps need not contract"
+    if reason is None and p.neighbours == "add-remove":
+        return (
+            "how many records there are is private: (1/n) times the sum of more than n losses is steeper than B, and then its steps need "
+            "not contract (neighbours replace-one or zero-out, or approximate-minima-perturbation, which rests on the ridge alone)"
+        )
     return reason
 
 
@@ -135,7 +141,7 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     assert p.loss is not None
     D, N = distance(p), noise_energy(p, calibrated)
     short = t.eta * (p.loss.smooth + p.loss.l2) <= 1 + 1e-12
-    if not (math.isfinite(D) and short and p.loss.l1 == 0 and p.task.over.kind in ("reals", "ball")):
+    if not (math.isfinite(D) and short and p.loss.smooth_penalty and p.task.over.kind in ("reals", "ball")):
         return {}
     slope = 0.0 if p.task.over.kind == "reals" else p.loss.lipschitz + p.loss.l2 * max(D, 1.0)
     value = D**2 / (2 * t.eta * t.T) + (p.loss.smooth + p.loss.l2) / 2 * N + slope * math.sqrt(N)

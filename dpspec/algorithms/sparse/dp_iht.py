@@ -119,8 +119,8 @@ def refusal(p: Problem, t: Tunables) -> str | None:
         return "the loss is over pairs of records"
     if p.loss is None:
         return "the loss has no certificate"
-    if p.loss.l1 > 0:
-        return "the l1 term has no gradient; sparsity comes from the set"
+    if not p.loss.smooth_penalty:
+        return "an l1 or group term has no gradient; sparsity comes from the set"
     if p.task.over.kind == "sparse":
         limit = sparsity(p)
         return f"kept = {t.kept} exceeds the {limit} non-zeros of the set" if t.kept > limit else None
