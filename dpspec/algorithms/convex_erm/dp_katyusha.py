@@ -2,13 +2,25 @@
 
     y = th*x_{t-1} + (1 - th)*z;  x_t = prox(x_{t-1} - eta*v_t);  z_s = th*(sum w^{j-1} x_j)/(sum w^{j-1}) + (1 - th)*z_{s-1},
 
-w = 1 + eta*lam, v_t the noisy estimate of :mod:`dpspec.algorithms.convex_erm._reduced` at y; x carries on over epochs. Source: 000,
-Algorithm 3.1.2, Theorem 3.1.3. The printed steps add no noise at all, although the proof takes the mean over it; and the noise that
-the theorem names is that of Theorem 3.1.1, see dp-svrg. Here both the anchor gradient and the differences are noised, on batches.
+w = 1 + eta*lam, v_t the noisy estimate of :mod:`dpspec.algorithms.convex_erm._reduced` at y; x carries on over epochs, and the mean of
+the last ``tail`` of the z_s is released. Source: 000, Algorithm 3.1.2, Theorem 3.1.3. The printed steps add no noise at all, although
+the proof takes the mean over it; and the noise that the theorem names is that of Theorem 3.1.1, see dp-svrg. Here both the anchor
+gradient and the differences are noised, on batches, with fresh noise on the anchor at every step (x carries on, so that one draw an
+epoch would do as well, and the proof below wants independent ones). Defaults: those of case 2 of the theorem, n >= B/lam, th = 1/2, but
+with m from the length tau that pays under noise instead of 3/4 B/lam; no useful tau asks for the smaller th of case 1.
 
-Parameters of the theorem. Case 2 (n >= B/lam): m = 3/4*B/lam, eta = 2/(3B), th = 1/2. Case 1: m = 3/4*n, eta = sqrt(1/(3 lam m B)),
-th = sqrt(m lam/(3B)). Both need B*th + B*th/(1 - th) <= 1/eta (3.29). Bounds (catalogue: re-derived and simulated), any noise of variance
-s^2 a coordinate: case 2: 3 (2/3)^T gap_0 + d s^2/B; case 1: w^(-Tm) (1 + 1/(1 - th)) gap_0 + min(T, 1/(w^m - 1)) d s^2/(2B).
+Bounds for any eta, th and m with B*th + B*th/(1 - th) <= 1/eta (3.29), any noise of variance s^2 a coordinate (re-derived from the proof
+of the theorem; case 2 gives its 3 (2/3)^T gap_0 + d s^2/B). With G = E F - F*, D_t = E |x_t - w*|^2, smoothness at y, Young's inequality
+with (3.29), the variance bound of Lemma 3.1.1 and the prox inequality at u = w* give, y_t = th x_t + (1 - th) z,
+
+    G(y_t) <= (1 - th) G(z) + th/(2 eta) (D_{t-1} - w D_t) + (1 - th) d s^2/(2B).
+
+Weighted by w^{t-1} and summed over an epoch, W = (w^m - 1)/(w - 1), rho = max(1 - th, w^-m):  G_s + th w^m/(2 eta W) D_s contracts by
+rho, so
+
+    G_T <= rho^(T-1) ((1 - th) G_0 + th D_0/(2 eta W)) + (1 - th) d s^2/(2B) (1 - rho^T)/(1 - rho),   D_0 <= 2 G_0/lam.
+
+Summed over all epochs instead, with w^m >= 1 and W >= m:  th sum G_s <= (1 - th) G_0 + th D_0/(2 eta m) + T (1 - th) d s^2/(2B).
 """
 
 from __future__ import annotations
@@ -19,8 +31,8 @@ from typing import Any
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
-from dpspec.algorithms.convex_erm._common import prox, refused, start_gap
-from dpspec.algorithms.convex_erm._reduced import BATCH, bad_batch, estimate, tree, variance
+from dpspec.algorithms.convex_erm._common import distance, prox, refused, start_gap
+from dpspec.algorithms.convex_erm._reduced import BATCH, REACH, TAIL, TAU, bad_batch, estimate, noise, tree
 from dpspec.algorithms.convex_erm.dp_svrg import printed
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
@@ -48,21 +60,28 @@ CARD = Card(
     ),
     tunables={
         "strength": Tunable(STRENGTH, STRENGTH_SOURCE),
-        "T": Tunable("ceil(min(30, max(5, 2.5*log(n*strength/sqrt(d)))))", "epochs: each takes off a third of the gap", True, 1, 1000),
-        "m": Tunable(
-            "ceil(min(0.75*n, max(1, 0.75*B/max(lam, B/10^6) - 0.5), 200))",
-            "steps an epoch, at most 3/4 of the condition number (case 2) or of n (case 1); at most 200 for cost",
+        "reach": REACH,
+        "T": Tunable(
+            "ceil(max(8, min(25, sqrt(2*B/(3*L*sqrt(d)/(reach*n*strength) + lam/4)))))",
+            "epochs: n gradients each, against differences that are 1/sqrt(2T) as long; at most 25 for cost",
             integer=True,
             minimum=1,
-            maximum=1e6,
+            maximum=1000,
         ),
-        "th": Tunable(
-            "min(1/2, max(sqrt(m*max(lam, B/10^6)/(3*B)), n*lam/(2*B)))",
-            "momentum: 1/2 in case 2, the formula of case 1",
+        "share": Tunable(
+            "B*reach/(L*sqrt(2*T))",
+            "differences' mu^2 over the anchors': half of the way between x and the anchor two epochs behind",
             minimum=1e-9,
-            maximum=0.5,
         ),
-        "eta": Tunable("1/(B*th*(1 + 1/(1 - th)))", "largest step with (3.29): 2/(3B) in case 2", minimum=0.0),
+        "tau": TAU,
+        "th": Tunable("1/2", "momentum of case 2; less saves steps and lets the anchors lag 1/th epochs behind", minimum=1e-9, maximum=0.5),
+        "m": Tunable(
+            "ceil(min(B*th*(1 + 1/(1 - th))*tau, 20000)/T)", "steps an epoch: the fewest that cover tau within (3.29)", True, 1, 1e6
+        ),
+        "eta": Tunable(
+            "min(1/(B*th*(1 + 1/(1 - th))), tau/(T*m))", "step that covers tau; at most 2/(3B) in case 2, by (3.29)", minimum=0.0
+        ),
+        "tail": TAIL,
         "K": Tunable("T*m", "steps in all", integer=True, minimum=1),
         "b": BATCH,
     },
@@ -71,10 +90,20 @@ CARD = Card(
             "excess-empirical-risk",
             "explicit",
             "upper",
-            "3*(2/3)^T*gap + d*s^2/B",
+            "rho^(T-1)*((1-th)*gap + th*D^2/(2*eta*W)) + (1-th)*d*s^2/(2*B)*(1-rho^T)/(1-rho)",
             "proved",
-            "000 eq 3.44",
-            conditions="m = 3/4*B/lam a whole number, B/lam <= n; s the noise of one estimate, gap >= F(0) - F*",
+            "000 eq 3.44, any step",
+            conditions="(3.29), rho = max(1-th, (1+eta*lam)^-m), W = ((1+eta*lam)^m - 1)/(eta*lam); s the noise of one estimate, "
+            "gap >= F(0) - F*, D^2 <= 2*gap/lam; the mean over the epochs that are averaged",
+        ),
+        Bound(
+            "excess-empirical-risk",
+            "explicit",
+            "upper",
+            "((1-th)*gap/th + D^2/(2*eta*m) + T*(1-th)*d*s^2/(2*B*th))/N",
+            "proved",
+            "eq 3.37 summed, convex",
+            conditions="(3.29); N = ceil(tail*T) epochs are averaged",
         ),
         Bound(
             "excess-empirical-risk",
@@ -115,8 +144,9 @@ CARD = Card(
             "utility",
         ),
     ),
-    cost={"gradients": "T*(n + 2*m*b)", "rounds": "T*m", "memory_bytes": "8*n*(d + 1)"},
+    cost={"gradients": "T*(n + 2*m*b)", "rounds": "T*m", "memory_bytes": "8*n*(features + 1)"},
     spec="specs/convex_erm/dp-katyusha.dps",
+    margins="several",
 )
 
 
@@ -128,14 +158,15 @@ def accepts(p: Problem, t: Tunables) -> str | None:
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:
-    return tree(p, t.b, t.T * t.m)
+    return tree(p, t, t.T * t.m, 1)
 
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     assert p.loss is not None
-    f, growth = p.objective, 1 + t.eta * p.loss.l2
+    f, growth, kept = p.objective, 1 + t.eta * p.loss.l2, math.ceil(t.tail * t.T)
     x = z = f.over.start(p.d)
-    for _ in range(t.T):
+    averaged = np.zeros(p.d)
+    for epoch in range(t.T):
         anchor = f.data_gradient(z, records, p.n)
         total, weight, weights = np.zeros(p.d), 1.0, 0.0
         for _ in range(t.m):
@@ -143,17 +174,27 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
             x = prox(f, x - t.eta * estimate(release, records, p, t.b, y, z, anchor), t.eta)
             total, weights, weight = total + weight * x, weights + weight, weight * growth
         z = t.th / weights * total + (1 - t.th) * z
-    return Estimate(z)
+        if epoch >= t.T - kept:
+            averaged += z
+    return Estimate(averaged / kept)
 
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     assert p.loss is not None
-    gap, kappa = start_gap(p), p.loss.smooth / p.loss.l2
-    standard = t.th == 0.5 and abs(kappa * 0.75 - t.m) <= 1e-9 * t.m and t.eta * p.loss.smooth <= 2 / 3 * (1 + 1e-9)
-    if not (standard and p.n >= kappa and math.isfinite(gap)):
+    gap, far, B, w, m = start_gap(p), distance(p), p.loss.smooth, 1 + t.eta * p.loss.l2, t.m
+    if not (math.isfinite(gap) and math.isfinite(far)):
         return {}
-    value = 3 * (2 / 3) ** t.T * gap + p.d * variance(t, calibrated) / p.loss.smooth
-    return {"000 eq 3.44": value} if value <= gap else {}
+    kept = math.ceil(t.tail * t.T)
+    step = (1 - t.th) * p.d * sum(noise(calibrated)) / (2 * B)
+    square = min(far**2, 2 * gap / p.loss.l2)
+    rho, W = max(1 - t.th, w**-m), (w**m - 1) / (w - 1)
+    first = (1 - t.th) * gap + t.th * square / (2 * t.eta * W)
+    powers = [rho**s for s in range(t.T - kept, t.T)]
+    found = {
+        "000 eq 3.44, any step": sum(q * first + step * (1 - q * rho) / (1 - rho) for q in powers) / kept,
+        "eq 3.37 summed, convex": (((1 - t.th) * gap / t.th + square / (2 * t.eta * m)) + t.T * step / t.th) / kept,
+    }
+    return {name: value for name, value in found.items() if value <= gap}
 
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:

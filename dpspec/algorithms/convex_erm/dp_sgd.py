@@ -7,8 +7,9 @@ the accountant assumes under replace-one; the sensitivity of its mean is 2L/b. S
 method of Bassily, Smith and Thakurta 2014 (batch 1, T = n^2, advanced composition), whose constants are safe and loose by a factor of
 6 to 12 in epsilon; 000, Lemma 2.1.7 quotes Abadi et al. 2016 with noise (G/n) sigma, n/l times too small for a batch of l.
 
-The step length tau = eta*T is that of :mod:`dpspec.algorithms.convex_erm.dp_gd`; b is the least batch with noise multiplier about 1.5,
-where sampling loses little against full batches, so the cost is about n*strength*sqrt(T) gradients instead of n*T.
+The step length tau = eta*T is set as in :mod:`dpspec.algorithms.convex_erm._reduced`, without differences; b is the least batch with noise
+multiplier about 1.5, where sampling loses little against full batches, so the cost is about 1.5 n*strength*sqrt(T) gradients instead
+of n*T. The error is that of full batches plus at most as much again from sampling.
 
 Bound (standard projected descent; V >= |w_0 - w*|^2, G = L + lam*Q the largest slope of F over a set of diameter Q, average of all steps):
 E F - F* <= V/(2 eta T) + eta (G^2 + d s^2)/2. The average of the last half costs a factor: with u = w* and the last K = T/2 steps the first
@@ -52,13 +53,23 @@ CARD = Card(
         ),
         "strength": Tunable(STRENGTH, STRENGTH_SOURCE),
         "tau": Tunable(
-            "1/(2*L*sqrt(d)/(reach*n*strength) + lam/4)", "total step length, as for full batches: least D^2/(2 tau) + 2 d tau (L/(n mu))^2"
+            "1/(3*L*sqrt(d)/(reach*n*strength) + lam/4)",
+            "total step length: least D^2/(2 tau) + 9/2 d tau (L/(n mu))^2, at most 4/lam (see dp-svrg)",
         ),
         "T": Tunable(
-            "ceil(max(50, min(4*(B + lam)*tau, 400))) else 200", "steps of at most a quarter of 1/(B + lam) while few", True, 1, 1e6
+            "ceil(max(50, min(4*(B + lam)*tau, 10000))) else ceil(max(50, min((n*strength)^2/(9*d), 10000)))",
+            "steps of a quarter of 1/(B + lam); without smoothness those at which eta L^2/2 is below the noise; at most 10,000",
+            True,
+            1,
+            1e6,
         ),
         "eta": Tunable("min(tau/T, 1/(B + lam)) else tau/T", "step", minimum=0.0),
-        "b": Tunable("ceil(min(n, 1.5*n*strength/sqrt(T)))", "least batch with a noise multiplier of about 1.5", True, 1),
+        "b": Tunable(
+            "ceil(min(n, max(1.5*n*strength/sqrt(T), (n*strength)^2/(4*d*T))))",
+            "least batch with a noise multiplier of about 1.5, or with a sampling error, at most L^2/b, below the noise",
+            True,
+            1,
+        ),
     },
     bounds=(
         Bound(
@@ -68,7 +79,7 @@ CARD = Card(
             "Q^2/(2*eta*K) + eta*((L + lam*Q)^2 + d*scale^2)/2",
             "proved",
             "projected descent",
-            conditions="a bounded set of diameter Q, no l1 term; K = T - floor(T/2) averaged steps",
+            conditions="a bounded set of diameter Q, no l1 or group term; K = T - floor(T/2) averaged steps",
         ),
         Bound(
             "excess-empirical-risk",
@@ -104,8 +115,9 @@ CARD = Card(
             "privacy",
         ),
     ),
-    cost={"gradients": "T*b", "rounds": "T", "memory_bytes": "8*n*(d + 1)"},
+    cost={"gradients": "T*b", "rounds": "T", "memory_bytes": "8*n*(features + 1)"},
     spec="specs/convex_erm/dp-sgd.dps",
+    margins="several",
 )
 
 
@@ -133,7 +145,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     assert p.loss is not None
-    if p.task.over.kind not in ("ball", "simplex") or p.loss.l1 > 0:
+    if p.task.over.kind not in ("ball", "simplex") or not p.loss.smooth_penalty:
         return {}
     Q = constraint_set(p.task.over, p.facts).diameter(p.d)  # it also bounds |w| there
     kept, slope = t.T - t.T // 2, p.loss.lipschitz + p.loss.l2 * Q

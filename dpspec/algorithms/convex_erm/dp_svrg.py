@@ -1,18 +1,27 @@
 """Private proximal SVRG for a strongly convex regulariser.
 
-    for s = 1..T:  z = z_{s-1}, x_0 = z;  for t = 1..m:  x_t = prox(x_{t-1} - eta*v_t);  z_s = mean of x_1..x_m,
+    for s = 1..T:  z = z_{s-1}, g = grad F(z) + e_s, x_0 = z;
+                   for t = 1..m:  x_t = prox(x_{t-1} - eta*(g + v_t));  z_s = mean of x_1..x_m,
 
-v_t the noisy estimate of :mod:`dpspec.algorithms.convex_erm._reduced`; z_T is released. Source: 000, Algorithm 3.1.1, Theorems 3.1.1
-and 3.1.2. The printed method draws one record a step with noise sqrt(c T m log(1/delta)) G/(n epsilon), which is private for epsilon at
-most c1*T*m/n^2 only, far below 1/n at the theorem's own T and m. Differences here: a batch of b records, noise for the sensitivities 4L/b
-and 2L/n by the numerical accountant, noise that shrinks with |x - z|, and step sizes without data (no Barzilai-Borwein steps).
+e_s Gaussian, v_t the noisy difference at (x_{t-1}, z) of :mod:`dpspec.algorithms.convex_erm._reduced`; the mean of the last ``tail`` of
+the z_s is released. Source: 000, Algorithm 3.1.1, Theorems 3.1.1 and 3.1.2. The printed method draws one record a step with noise
+sqrt(c T m log(1/delta)) G/(n epsilon), which is private for epsilon at most c1*T*m/n^2 only, far below 1/n at the theorem's own T and m.
+Differences here: a batch of b records, noise for the sensitivities 4L/b and 2L/n by the numerical accountant, noise that shrinks with
+|x - z|, step sizes without data (no Barzilai-Borwein steps), the average over epochs, and one release of an anchor an epoch.
 
-Bound (catalogue: re-derived and simulated), any noise of variance s^2 a coordinate, eta*B < 1/4, A < 1:
+000 adds fresh noise to the anchor at every step. One release that the m steps use again is post-processing, T draws instead of T m; the
+mean of an epoch weighs the first of m fresh draws m times as much as the last, so their variance is 4/3 of that of the one.
 
-    E F(z_T) - F* <= A^T gap_0 + eta/(1 - 4 B eta) d s^2 (1 - A^T)/(1 - A),
-    A = 1/(mu eta (1 - 4 eta B) m) + 4 B eta (m + 1)/((1 - 4 B eta) m);
+Bound, mu = lam, A < 1/2 as in (3.5). Given e, an epoch is prox-SVRG of F_e = F + <e, .> from an exact anchor, so by the catalogue's
+constants (re-derived and simulated; a batch without replacement has no more variance than a single record), eta*B < 1/4,
 
-a batch without replacement has no more variance than a single record.
+    E F_e(z_s) - min F_e <= A (F_e(z_{s-1}) - min F_e) + eta/(1 - 4 B eta) d s_d^2,
+    A = 1/(mu eta (1 - 4 eta B) m) + 4 B eta (m + 1)/((1 - 4 B eta) m).
+
+Strong convexity gives F* + <e, w*> - |e|^2/(2 mu) <= min F_e <= F* + <e, w*>, e is independent of z_{s-1} and of mean 0, and by Young's
+inequality <e, z_s - w*> >= -|e|^2/mu - (F(z_s) - F*)/2. With G_s = E F(z_s) - F*,
+
+    G_s <= 2A G_{s-1} + (A + 2) d s_a^2/mu + 2 eta/(1 - 4 B eta) d s_d^2.
 """
 
 from __future__ import annotations
@@ -24,7 +33,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.convex_erm._common import prox, refused, start_gap
-from dpspec.algorithms.convex_erm._reduced import BATCH, bad_batch, estimate, spent_at_least, tree, variance
+from dpspec.algorithms.convex_erm._reduced import BATCH, REACH, TAIL, TAU, anchored, bad_batch, difference, noise, spent_at_least, tree
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.privacy.schedule import Tree
@@ -53,15 +62,27 @@ CARD = Card(
     ),
     tunables={
         "strength": Tunable(STRENGTH, STRENGTH_SOURCE),
-        "T": Tunable("4", "epochs", integer=True, minimum=1, maximum=1000),
-        "eta": Tunable("1/(12*B)", "step; the theorem's 1/(12 L), valid for the re-derived bound", minimum=0.0),
+        "reach": REACH,
+        "T": Tunable(
+            "ceil(max(4, min(25, sqrt(4*B/(3*L*sqrt(d)/(reach*n*strength) + lam/4)))))",
+            "epochs: n gradients each, against differences that are 1/sqrt(T) as long; at most 25 for cost",
+            integer=True,
+            minimum=1,
+            maximum=1000,
+        ),
+        "share": Tunable("B*reach/(L*sqrt(T))", "differences' mu^2 over the anchors': |x - z| is about reach/sqrt(T)", minimum=1e-9),
+        "tau": TAU,
         "m": Tunable(
-            "ceil(min(60*B/max(lam, B/10^6), 200))",
-            "steps an epoch: 60 condition numbers as the bound asks for, at most 200 (then without the bound) for cost",
+            "ceil(min(4*B*tau, 20000)/T)",
+            "steps an epoch: an epoch that starts from the mean of the last one covers half of its steps' length; at most 20,000 in all",
             integer=True,
             minimum=1,
             maximum=1e6,
         ),
+        "eta": Tunable(
+            "min(1/B, 2*tau/(T*m))", "step: 1/(2B), or what covers tau; 1/(24 B) with m = 100 B/lam is inside the bound", minimum=0.0
+        ),
+        "tail": TAIL,
         "K": Tunable("T*m", "steps in all", integer=True, minimum=1),
         "b": BATCH,
     },
@@ -70,10 +91,11 @@ CARD = Card(
             "excess-empirical-risk",
             "explicit",
             "upper",
-            "A^T*gap + eta/(1-4*B*eta)*d*s^2*(1-A^T)/(1-A)",
+            "(2*A)^s*gap + ((A + 2)*d*s_a^2/lam + 2*eta/(1-4*B*eta)*d*s_d^2)*(1-(2*A)^s)/(1-2*A)",
             "proved",
-            "000 eq 3.28, constants re-derived",
-            conditions="ridge lam > 0, eta*B < 1/4, A = 1/(lam*eta*(1-4*eta*B)*m) + 4*B*eta*(m+1)/((1-4*B*eta)*m) < 1; gap >= F(0) - F*",
+            "000 eq 3.28, one noisy anchor an epoch",
+            conditions="lam > 0, A = 1/(lam*eta*(1-4*eta*B)*m) + 4*B*eta*(m+1)/((1-4*B*eta)*m) < 1/2; gap >= F(0) - F*, "
+            "s_a and s_d the noise of anchors and differences; the mean over the epochs s that are averaged",
         ),
         Bound(
             "excess-empirical-risk",
@@ -133,8 +155,9 @@ CARD = Card(
             "utility",
         ),
     ),
-    cost={"gradients": "T*(n + 2*m*b)", "rounds": "T*m", "memory_bytes": "8*n*(d + 1)"},
+    cost={"gradients": "T*(n + 2*m*b)", "rounds": "T*(m + 1)", "memory_bytes": "8*n*(features + 1)"},
     spec="specs/convex_erm/dp-svrg.dps",
+    margins="several",
 )
 
 
@@ -143,20 +166,22 @@ def accepts(p: Problem, t: Tunables) -> str | None:
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:
-    return tree(p, t.b, t.T * t.m)
+    return tree(p, t, t.T, t.m)
 
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
-    f = p.objective
-    z = f.over.start(p.d)
-    for _ in range(t.T):
-        anchor = f.data_gradient(z, records, p.n)
+    f, kept = p.objective, math.ceil(t.tail * t.T)
+    z, averaged = f.over.start(p.d), np.zeros(p.d)
+    for epoch in range(t.T):
+        anchor = anchored(release, p, f.data_gradient(z, records, p.n))
         x, total = z, np.zeros(p.d)
         for _ in range(t.m):
-            x = prox(f, x - t.eta * estimate(release, records, p, t.b, x, z, anchor), t.eta)
+            x = prox(f, x - t.eta * (anchor + difference(release, records, p, t.b, x, z)), t.eta)
             total += x
         z = total / t.m
-    return Estimate(z)
+        if epoch >= t.T - kept:
+            averaged += z
+    return Estimate(averaged / kept)
 
 
 def contraction(eta: float, m: int, B: float, mu: float) -> float:
@@ -168,12 +193,15 @@ def contraction(eta: float, m: int, B: float, mu: float) -> float:
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     assert p.loss is not None
-    A, gap = contraction(t.eta, t.m, p.loss.smooth, p.loss.l2), start_gap(p)
-    if not (A < 1 and math.isfinite(gap)):
+    A, gap, mu = contraction(t.eta, t.m, p.loss.smooth, p.loss.l2), start_gap(p), p.loss.l2
+    if not (A < 0.5 and math.isfinite(gap)):
         return {}
-    noise = t.eta / (1 - 4 * p.loss.smooth * t.eta) * p.d * variance(t, calibrated)
-    value = A**t.T * gap + noise * (1 - A**t.T) / (1 - A)
-    return {"000 eq 3.28, constants re-derived": value} if value <= gap else {}
+    still, moving = noise(calibrated)
+    added = (A + 2) * p.d * still / mu + 2 * t.eta / (1 - 4 * p.loss.smooth * t.eta) * p.d * moving
+    kept = math.ceil(t.tail * t.T)
+    powers = [(2 * A) ** s for s in range(t.T - kept + 1, t.T + 1)]
+    value = sum(q * gap + added * (1 - q) / (1 - 2 * A) for q in powers) / kept
+    return {"000 eq 3.28, one noisy anchor an epoch": value} if value <= gap else {}
 
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:

@@ -4,11 +4,19 @@
 
 v_t the noisy estimate of :mod:`dpspec.algorithms.convex_erm._reduced`; z_T is released. Source: 000, Algorithm 3.1.3, Theorems 3.1.4
 and 3.1.5. The range epsilon <= c1*2^T*m/n^2 of Theorem 3.1.4 is empty at the T of Theorem 3.1.5 for any real data set, so the printed
-noise is never private there; here batches of b records and the numerical accountant over all K = m(2^(T+1) - 2) steps.
+noise is never private there; here batches of b records and the numerical accountant over all K = m(2^(T+1) - 2) steps, each with fresh
+noise on its anchor: one draw an epoch would have to be the weaker the longer the epoch is, to the same effect. Doubling epochs leave
+half of the way to the last anchor, so differences are large and ``share`` is 1/2 of B D/L: that is what the method pays for few anchors.
 
-Bound (catalogue: re-derived and simulated), eta = 1/(13B), any noise of variance s^2 a coordinate, D >= |z_0 - w*|:
+Bound (catalogue: re-derived and simulated), eta <= 1/(7B), any noise of variance s^2 a coordinate, D >= |z_0 - w*|:
 
     E F(z_T) - F* <= gap_0/2^(T-1) + 3 D^2/(4 eta m 2^T) + d s^2/(4B).
+
+The theorem has eta = 1/(13B). With a = eta/(2(1 - eta B)) and 4Ba <= 1/3 an epoch of m steps gives
+
+    G(z') <= G(z)/2 + (3/(4 eta m)) (D_0 - D_m) + (G(x_0) - G(x_m))/(2m) + d s^2/(8B),
+
+and as m doubles, G(z) + (3/(4 eta m)) D + G(x)/(2m) at the start of an epoch halves.
 """
 
 from __future__ import annotations
@@ -20,7 +28,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.convex_erm._common import distance, prox, refused, start_gap
-from dpspec.algorithms.convex_erm._reduced import BATCH, bad_batch, estimate, tree, variance
+from dpspec.algorithms.convex_erm._reduced import BATCH, REACH, TAU, bad_batch, estimate, noise, tree
 from dpspec.algorithms.convex_erm.dp_svrg import printed
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
@@ -47,15 +55,20 @@ CARD = Card(
     ),
     tunables={
         "strength": Tunable(STRENGTH, STRENGTH_SOURCE),
-        "T": Tunable(
-            "ceil(min(6, log(n*strength/sqrt(d))/log(2)))",
-            "epochs: 2^T = n*mu/sqrt(d) as in Theorem 3.1.5, at most 6 for cost",
+        "reach": REACH,
+        "share": Tunable("B*reach/(2*L)", "differences' mu^2 over the anchors': the last epoch is half of the way", minimum=1e-9),
+        "tau": TAU,
+        "T": Tunable("5", "epochs: the last one is half of all steps whatever T is, the first a 2^-T", True, 1, 20),
+        "m": Tunable(
+            "ceil(min(7*B*tau, 10000)/(2^(T+1) - 2))",
+            "scale of the first epoch: steps of 1/(7B) cover tau; at most 10,000 steps for cost",
             True,
             1,
-            20,
+            1e5,
         ),
-        "m": Tunable("4", "scale of the first epoch", True, 1, 1e5),
-        "eta": Tunable("1/(13*B)", "the theorem's step", minimum=0.0),
+        "eta": Tunable(
+            "min(1/B, tau/(m*(2^(T+1) - 2)))", "step that covers tau; the bound holds up to 1/(7B), the theorem has 1/(13B)", minimum=0.0
+        ),
         "K": Tunable("m*(2^(T+1) - 2)", "steps in all", True, 1),
         "b": BATCH,
     },
@@ -67,7 +80,7 @@ CARD = Card(
             "gap/2^(T-1) + 3*D^2/(4*eta*m*2^T) + d*s^2/(4*B)",
             "proved",
             "000 eq 3.50, summed",
-            conditions="eta = 1/(13*B); s the noise of one estimate, gap >= F(z_0) - F*, D the distance to the optimum",
+            conditions="eta <= 1/(7*B); s the noise of one estimate, gap >= F(z_0) - F*, D the distance to the optimum",
         ),
         Bound(
             "excess-empirical-risk",
@@ -102,8 +115,9 @@ CARD = Card(
             "text",
         ),
     ),
-    cost={"gradients": "T*n + 2*K*b", "rounds": "K", "memory_bytes": "8*n*(d + 1)"},
+    cost={"gradients": "T*n + 2*K*b", "rounds": "K", "memory_bytes": "8*n*(features + 1)"},
     spec="specs/convex_erm/dp-svrg-pp.dps",
+    margins="several",
 )
 
 
@@ -117,7 +131,7 @@ def accepts(p: Problem, t: Tunables) -> str | None:
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:
-    return tree(p, t.b, steps(t))
+    return tree(p, t, steps(t), 1)
 
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
@@ -136,9 +150,9 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     assert p.loss is not None
     gap, far, B = start_gap(p), distance(p), p.loss.smooth
-    if not (math.isfinite(gap) and math.isfinite(far) and t.eta * B <= (1 + 1e-9) / 13):
+    if not (math.isfinite(gap) and math.isfinite(far) and t.eta * B <= (1 + 1e-9) / 7):
         return {}
-    value = gap / 2 ** (t.T - 1) + 3 * far**2 / (4 * t.eta * t.m * 2**t.T) + p.d * variance(t, calibrated) / (4 * B)
+    value = gap / 2 ** (t.T - 1) + 3 * far**2 / (4 * t.eta * t.m * 2**t.T) + p.d * sum(noise(calibrated)) / (4 * B)
     return {"000 eq 3.50, summed": value} if value <= gap else {}
 
 
