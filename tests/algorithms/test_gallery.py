@@ -53,6 +53,12 @@ def test_breast_cancer_is_useful_at_epsilon_2():
     assert wrong.mean() < 0.08
 
 
+def test_digits_are_told_apart_at_epsilon_2():
+    """Ten classes of about a tenth each: guessing is wrong nine times in ten."""
+    wrong, _ = trials(ROOT / "specs/convex_erm/digits.dps", ROOT, 3, "label-error")
+    assert wrong.mean() < 0.25
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not (SHARED / "adult.csv").is_file(), reason="the Adult data are not beside this checkout")
 def test_the_adult_spec_keeps_its_bound_and_its_target():
