@@ -1,7 +1,8 @@
 """Estimators with scikit-learn's interface: thin wrappers on plans.
 
 ``fit`` writes a spec for the data's public shape, has it checked and calibrated, and runs it in release mode with secure noise. The
-numbers of records and columns count as public. The classes of the classifier are stated (``classes``) and not read off ``y``: a class that
+numbers of records and columns count as public; under ``neighbours="add-remove"`` the number of records is private, and ``n`` states the
+public number that sums are divided by. The classes of the classifier are stated (``classes``) and not read off ``y``: a class that
 one person alone has would be revealed by the shape of what is released. ``plan_`` holds the checked plan as JSON-able data.
 
 >>> import dpspec as dp
@@ -43,7 +44,16 @@ def _decimal(value: float) -> str:
 
 class _Private(BaseEstimator):  # type: ignore[misc]
     """Parameters: ``epsilon``; ``delta`` (None: pure epsilon); ``data_norm``, the bound that each record (with its constant column) is
-    scaled to; ``alpha``, the ridge weight lam; ``fit_intercept``; ``algorithm``, a name or ``auto``; ``neighbours``."""
+    scaled to; ``alpha``, the ridge weight lam; ``fit_intercept``; ``algorithm``, a name or ``auto``; ``neighbours``; ``n``, needed under
+    add-remove alone: the public number of records that sums are divided by, about how many there are and never counted from them."""
+
+    def _hides_its_size(self) -> bool:
+        """Whether how many records there are is private; then the public n must be stated."""
+        if self.neighbours != "add-remove":
+            return False
+        if self.n is None:
+            raise ValueError("under add-remove how many records there are is private: state n, the public number that sums are divided by")
+        return True
 
     def _solve(self, x: Any, y: Any, loss: str, labels: str, over: str) -> Any:
         """The released weights, (d,) or (K, d), the intercept's column last."""
@@ -53,12 +63,12 @@ class _Private(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"epsilon must be positive and finite, not {self.epsilon!r}")
         if not (math.isfinite(self.data_norm) and self.data_norm > 0):
             raise ValueError(f"data_norm must be positive and finite, not {self.data_norm!r}")
-        if len(x) < 2:
+        if not self._hides_its_size() and len(x) < 2:
             raise ValueError("the data are 1 sample: a single record has no neighbours to hide among")
         if self.fit_intercept:
             x = np.hstack([x, np.full((len(x), 1), 1.0)])
         text = _SPEC.format(
-            n=len(x),
+            n=len(x) if self.n is None else self.n,
             d=x.shape[1],
             neighbours=self.neighbours,
             norm=_decimal(self.data_norm),
@@ -95,14 +105,19 @@ class PrivateLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc
         algorithm: str = "auto",
         neighbours: str = "replace-one",
         classes: Any = None,
+        n: int | None = None,
     ) -> None:
         self.epsilon, self.delta, self.data_norm, self.alpha, self.radius = epsilon, delta, data_norm, alpha, radius
-        self.fit_intercept, self.algorithm, self.neighbours, self.classes = fit_intercept, algorithm, neighbours, classes
+        self.fit_intercept, self.algorithm, self.neighbours, self.classes, self.n = fit_intercept, algorithm, neighbours, classes, n
 
     def fit(self, X: Any, y: Any) -> PrivateLogisticRegression:
         """X: (n, d) numbers, y: (n,) labels."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
+        hidden = self._hides_its_size()
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=0 if hidden else 1)
+        if isinstance(self.classes, str):  # else every label is compared with the stated ones; this check warns of few records a class
+            if hidden:
+                raise ValueError("under add-remove who is in the data is private, and so is which labels occur: state classes")
+            check_classification_targets(y)
         self.classes_ = self._stated(y)
         K = len(self.classes_)
         if K < 2:
@@ -174,13 +189,14 @@ class PrivateLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
         fit_intercept: bool = True,
         algorithm: str = "auto",
         neighbours: str = "replace-one",
+        n: int | None = None,
     ) -> None:
         self.epsilon, self.delta, self.data_norm, self.bounds, self.alpha = epsilon, delta, data_norm, bounds, alpha
-        self.radius, self.fit_intercept, self.algorithm, self.neighbours = radius, fit_intercept, algorithm, neighbours
+        self.radius, self.fit_intercept, self.algorithm, self.neighbours, self.n = radius, fit_intercept, algorithm, neighbours, n
 
     def fit(self, X: Any, y: Any) -> PrivateLinearRegression:
         """X: (n, d) numbers, y: (n,) numbers."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=0 if self._hides_its_size() else 1)
         low, high = (float(b) for b in self.bounds)
         if not low < high:
             raise ValueError(f"bounds are an interval, not {self.bounds!r}")
