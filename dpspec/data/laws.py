@@ -265,6 +265,13 @@ def _sparse(rng: np.random.Generator, a: tuple[float, ...], shape: Shape) -> Vec
     return theta
 
 
+def _group_sparse(rng: np.random.Generator, k: int, size: int, shape: Shape) -> Vector:
+    """Standard normals in k random groups of ``size`` consecutive coordinates, the last of which may be shorter; zeros elsewhere."""
+    group = np.arange(shape[-1]) // size
+    kept = rng.permutation(int(group[-1]) + 1)[:k]
+    return np.where(np.isin(group, kept), rng.standard_normal(shape), 0.0)
+
+
 #: name: (numbers of arguments, draw, covariance scale as a function of (d, args) when it is a multiple of I, what it takes)
 _VectorLaw: TypeAlias = tuple[
     tuple[int, ...], Callable[[np.random.Generator, tuple[float, ...], Shape], Vector], Callable[..., float] | None, str
@@ -278,7 +285,7 @@ VECTOR_LAWS: Final[Mapping[str, _VectorLaw]] = {
     "uniform-ball": _BALL,
     "simplex": ((0,), _simplex, None, "simplex: uniform on the probability simplex"),
 }
-_PARAMETER_LAWS: Final = ("sparse", "dense", "constant")
+_PARAMETER_LAWS: Final = ("sparse", "group-sparse", "dense", "constant")
 _COVARIANCES: Final = ("spiked", "toeplitz", "banded", "diagonal", "identity")
 _COMBINED: Final = ("mixture", "gmm", "centred", "centered", "one-coin", "missing")
 _ELEMENTWISE: Final[Mapping[str, Callable[..., Any]]] = {
@@ -591,6 +598,12 @@ def _parameter(e: Expr, word: str, args: tuple[Expr, ...], c: _Context) -> Vecto
             if k != int(k) or not 1 <= k <= c.d:
                 fail("DP531", f"sparse(k) needs a whole k from 1 to d = {c.d}, it has {k:g}", "", e.span)
             return _sparse(c.rng, (k,), c.shape)
+        case "group-sparse":
+            k, size = _numbers(e, args, (2,), "group-sparse(k, size)", c)
+            if size != int(size) or size < 1 or k != int(k) or not 1 <= k <= math.ceil(c.d / size):
+                text = f"group-sparse(k, size) needs a whole size of at least 1 and a whole k from 1 to the number of groups of d = {c.d}"
+                fail("DP531", text, "", e.span)
+            return _group_sparse(c.rng, int(k), int(size), c.shape)
         case "dense":
             _numbers(e, args, (0,), "dense", c)
             return c.rng.standard_normal(c.shape)

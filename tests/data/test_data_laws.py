@@ -296,6 +296,19 @@ def test_missing_coordinates_do_not_reach_the_target():
 
 # ----------------------------------------------------------------------------------------------------------------- streams
 
+
+def test_group_sparse_parameters_fill_whole_groups():
+    """d = 11 in groups of 4, 4 and 3: two of them hold normals, one is empty; which ones depends on the trial."""
+    found = set()
+    for trial in range(30):
+        theta = simulate(law("theta", call("group-sparse", 2, 4)), X_NORMAL, d=11, n=2, trial=trial)[1]["theta"]
+        full = tuple(bool(np.all(part != 0)) for part in np.split(theta, [4, 8]))
+        assert sum(full) == 2
+        assert np.count_nonzero(theta) == sum(size for size, kept in zip((4, 4, 3), full, strict=True) if kept)
+        found.add(full)
+    assert len(found) == 3
+
+
 LINEAR = (law("theta", call("sparse", 3), "unit l2"), X_NORMAL, law("y", Bin("+", Inner(THETA, X), call("normal", 0, 1))))
 
 
@@ -358,6 +371,7 @@ SPAN = Span(3, 7, 3, 20)
         ((X_NORMAL, law("y", Inner(Name("theta", SPAN), X))), "DP532", "theta"),
         ((law("theta", Call("sparse", (num(9),), SPAN)), X_NORMAL), "DP531", "d = 3"),
         ((law("theta", Call("sparse", (num("1.5"),), SPAN)), X_NORMAL), "DP531", "whole"),
+        ((law("theta", Call("group-sparse", (num(3), num(2)), SPAN)), X_NORMAL), "DP531", "number of groups of d = 3"),
         ((law("x", Call("sparse", (num(1),), SPAN)),), "DP531", "parameters"),
         ((law("x", call("normal", 0, Call("toeplitz", (num(1),), SPAN))),), "DP531", "rho"),
         ((law("x", call("normal", 0, Call("spiked", (num(4), num(1)), SPAN))),), "DP531", "from 1 to d"),
