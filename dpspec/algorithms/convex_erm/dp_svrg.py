@@ -80,7 +80,7 @@ CARD = Card(
             maximum=1e6,
         ),
         "eta": Tunable(
-            "min(1/B, 2*tau/(T*m))", "step: 1/(2B), or what covers tau; 1/(24 B) with m = 100 B/lam is inside the bound", minimum=0.0
+            "min(1/B, 2*tau/(T*(m + 1)))", "step: 1/(2B), or what covers tau; 1/(24 B) with m = 100 B/lam is inside the bound", minimum=0.0
         ),
         "tail": TAIL,
         "K": Tunable("T*m", "steps in all", integer=True, minimum=1),
