@@ -47,6 +47,7 @@ def card_json(card: Card) -> dict[str, Any]:
                 "theorem": b.theorem,
                 "probability": b.probability,
                 "conditions": b.conditions,
+                "regime": b.regime,
             }
             for b in card.bounds
         ],

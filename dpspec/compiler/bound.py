@@ -14,8 +14,9 @@ from typing import Any, Literal, TypeAlias
 from dpspec.algorithms.card import Bound
 from dpspec.compiler.draft import BoundValue, Draft, ReleaseDraft, Target
 from dpspec.compiler.resolve import number
+from dpspec.compiler.tunables import default
 from dpspec.lang.source import parse_expr
-from dpspec.spec.expr import NotANumber, Num, Unbound, evaluate
+from dpspec.spec.expr import NotANumber, Num, Unbound, evaluate, names
 
 Recompile = Callable[[Draft, str, float], Draft]
 
@@ -42,6 +43,17 @@ def bound(draft: Draft, recompile: Recompile | None = None, least: Least = "alwa
         current = next(r for r in draft.releases if r.index == release.index)
         if release.release.expect is not None:
             draft = _target(draft, current, recompile, least)
+        early = None if draft.predict_only else _outside(current)
+        if early is not None and release.problem is not None:
+            order = "C" in names(default(early.regime, {"C": 1.0})[0])
+            draft = draft.report(
+                "DP412",
+                f"release {release.release.name!r}: {early.theorem} begins at n {'of the order of' if order else '='} {early.least_n:,.0f}"
+                f"{' (its constant is not known)' if order else ''}, and n = {release.problem.n:,}: its bound promises nothing here",
+                path=("data", "n") if release.release.part is None else (*release.path, "part"),
+                help="raise n or epsilon, or try the spec with `dpspec study` first",
+                severity="info" if order else "warning",
+            )
         if hasattr(release.module, "warnings") and not draft.predict_only:
             for text in release.module.warnings(release.problem, release.tunables, release.calibrated):
                 draft = draft.report(
@@ -97,7 +109,29 @@ def _values(release: ReleaseDraft) -> Iterator[BoundValue]:
             theorem=b.theorem,
             conditions=b.conditions,
             holds_if=holds_if,
+            regime=b.regime,
+            least_n=regime(b, env),
         )
+
+
+def regime(b: Bound, env: dict[str, Any]) -> float | None:
+    """The n at which a bound begins, its unspecified constant taken as 1; None where the card states none or a name has no value."""
+    if not b.regime:
+        return None
+    known = {**env, "C": 1.0}
+    try:
+        value = float(evaluate(default(b.regime, known)[0], known))
+    except (Unbound, NotANumber, OverflowError):
+        return None
+    return value if math.isfinite(value) and value > 0 else None
+
+
+def _outside(release: ReleaseDraft) -> BoundValue | None:
+    """The upper bound that begins first, where n lies before every one that states where it begins."""
+    assert release.problem is not None
+    stated = [b for b in release.bounds if b.type == "upper" and b.status != "refuted" and b.least_n is not None]
+    first = min(stated, key=lambda b: b.least_n or 0.0, default=None)
+    return first if first is not None and first.least_n is not None and release.problem.n < first.least_n else None
 
 
 def _value(b: Bound, env: dict[str, Any], numbers: dict[str, float] | None) -> float | None:

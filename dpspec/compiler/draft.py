@@ -75,9 +75,13 @@ class BoundValue:
     theorem: str
     conditions: str = ""
     holds_if: tuple[str, ...] = ()
+    regime: str = ""
+    least_n: float | None = None  # the regime's value, its unspecified constant taken as 1
 
     def to_json(self) -> dict[str, Any]:
+        begins = {"regime": self.regime, "least_n": self.least_n} if self.regime else {}
         return {
+            **begins,
             "measure": self.measure,
             "kind": self.kind,
             "type": self.type,

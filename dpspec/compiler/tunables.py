@@ -51,7 +51,7 @@ def resolve_tunables(card: Card, problem: Problem, options: tuple[tuple[str, Exp
             index, e = given[name]
             formula, source = render(e), "the spec"
         else:
-            e, formula = _default(tunable.formula, env)
+            e, formula = default(tunable.formula, env)
             source = tunable.source
         try:
             value: Any = float(evaluate(e, env))
@@ -84,7 +84,7 @@ def resolve_tunables(card: Card, problem: Problem, options: tuple[tuple[str, Exp
     return Tunables(values), settings
 
 
-def _default(formula: str, env: Mapping[str, Any]) -> tuple[Expr, str]:
+def default(formula: str, env: Mapping[str, Any]) -> tuple[Expr, str]:
     """The first alternative of ``A else B`` whose names all have values here; the last one when none has them all."""
     alternatives = [part.strip() for part in formula.split(" else ")]
     for text in alternatives:

@@ -236,6 +236,7 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
                     "lower_bounds": [b.to_json() for b in release.bounds if b.type == "lower" and b.measure == measure],
                     "n": draft.facts.get("n") and int(draft.facts["n"]),
                     "regime_starts": starts,
+                    "regime_order": compared is not None and "C" in compared.regime,
                     "touched": _touched(draft, results),
                 }
             )
@@ -287,12 +288,14 @@ def regimes(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for (release, algorithm), group in groups.items():
         inside = sum(1 for p in group if p["n"] >= p["regime_starts"])
         starts, largest = min(p["regime_starts"] for p in group), max(p["n"] for p in group)
+        order = any(p.get("regime_order") for p in group)
+        at = f"at n of the order of {starts:,.0f} (its constant is not known)" if order else f"at n = {starts:,.0f}"
         if inside == 0:
-            text = f"the regime of the theorem starts at n = {starts:,.0f}; this study stops before it, at n = {largest:,}"
+            text = f"the regime of the theorem starts {at}; this study stops before it, at n = {largest:,}"
         elif inside < len(group):
-            text = f"the regime of the theorem starts at n = {starts:,.0f}; {inside} of {len(group)} points lie in it"
+            text = f"the regime of the theorem starts {at}; {inside} of {len(group)} points lie in it"
         else:
-            text = "every point lies in the regime of the theorem"
+            text = "every point lies in the regime of the theorem" + (" if its constant is 1" if order else "")
         found.append(
             {"release": release, "algorithm": algorithm, "starts_at": starts, "largest_n": largest, "inside": inside, "text": text}
         )
@@ -336,8 +339,7 @@ def bound_shape(bound: Any, release: Any) -> float | None:
 
 def _regime(bound: Any, release: Any) -> float | None:
     """The least n of the bound's own condition, from the card; None when the card states none."""
-    card = next((b for b in release.module.CARD.bounds if bound is not None and b.theorem == bound.theorem and b.regime), None)
-    return None if card is None else _number(card.regime, release)
+    return None if bound is None else bound.least_n
 
 
 def _constants_of_the_loss(release: Any) -> dict[str, float]:

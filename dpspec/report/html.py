@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 from dpspec.report.terminal import (
+    begins,
     expected_text,
     guarantee_line,
     noise_line,
@@ -125,7 +126,7 @@ def _plan(plan: Mapping[str, Any]) -> Iterator[str]:
                     b["kind"],
                     show(b["value"]) if b["value"] is not None else b["expression"],
                     b["status"],
-                    b["theorem"],
+                    b["theorem"] + begins(b),
                 )
                 for b in r["bounds"]
             ],

@@ -125,7 +125,7 @@ def _bounds(r: Mapping[str, Any]) -> Iterator[str]:
             else ""
         )
         refuted = "" if b["status"] == "proved" else f" [{b['status']}]"
-        yield f"{b['measure']} {sign} {value}   {b['kind']}{chance}{refuted}, {b['theorem']}"
+        yield f"{b['measure']} {sign} {value}   {b['kind']}{chance}{refuted}, {b['theorem']}{begins(b)}"
     t = r["target"]
     if t:
         verdict = {True: "met", False: "MISSED", "unknown": "not decided by a proved explicit bound"}[t["met"]]
@@ -138,6 +138,14 @@ def _bounds(r: Mapping[str, Any]) -> Iterator[str]:
             least.append(f"least epsilon {t['least_epsilon']:.3g}")
         if least:
             yield " · ".join(least)
+
+
+def begins(b: Mapping[str, Any]) -> str:
+    """From which n on a bound says something, where its card states it."""
+    if b.get("least_n") is None:
+        return ""
+    order = "of the order of " if "C" in b["regime"] else ""
+    return f", from n {order}{b['least_n']:,.0f}"
 
 
 def cost_line(c: Mapping[str, Any]) -> str:

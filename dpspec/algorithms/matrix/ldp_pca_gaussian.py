@@ -58,7 +58,8 @@ CARD = Card(
             "proved",
             "000 Theorem 6.1.2, corrected",
             probability="1 - exp(-C) - d^(-C)",
-            conditions="r = 1; tr Sigma <= 1, so lambda_1^2 times the effective rank is at most eig_max",
+            conditions="r = 1, n >= d; tr Sigma <= 1, so lambda_1^2 times the effective rank is at most eig_max",
+            regime="d",
         ),
         Bound(
             "subspace-distance",

@@ -66,8 +66,9 @@ CARD = Card(
             "C*k*sqrt(log(d)/n)/epsilon",
             "claimed",
             "000 Theorem 6.2.7, Corollary 6.2.3",
-            conditions="pure epsilon-NLDP, epsilon <= log(2)/2; not proved: it rests on Theorem 6.2.6 and drops a "
-            "factor c^2 <= 1/(100 d^2)",
+            conditions="pure epsilon-NLDP, epsilon <= log(2)/2, n >= C*k^2*log(d)/epsilon^2; not proved: it rests on Theorem 6.2.6 and "
+            "drops a factor c^2 <= 1/(100 d^2)",
+            regime="C*k^2*log(d)/epsilon^2",
         ),
     ),
     faults=(

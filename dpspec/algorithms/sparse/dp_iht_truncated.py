@@ -64,7 +64,9 @@ CARD = Card(
             "claimed",
             "003 Theorem 7 (risk divided by eig_min)",
             probability="1 - zeta",
-            conditions="its proof is not in this version; fourth moments of order one",
+            conditions="its proof is not in this version; fourth moments of order one; n >= C*s^2*log(d)^2*log(1/delta)/"
+            "(eig_max*eig_min^4*epsilon) for s = kept",
+            regime="C*kept^2*log(d)^2*log(1/delta)/(eig_max*eig_min^4*epsilon) else C*kept^2*log(d)^2*log(1/delta)/epsilon",
         ),
         Bound(
             "squared-l2-error",

@@ -59,6 +59,7 @@ CARD = Card(
             "000 Theorem 5.3.6, corrected",
             probability="1 - 2/d",
             conditions="RIP, noise = gaussian, T = O(log n), epsilon <= 1",
+            regime="C*(kept + k)*(1 + log(d/(kept + k)))",  # RIP of order kept + k of sub-Gaussian rows (004 Lemma 33)
         ),
         Bound(
             "l2-error",
@@ -68,6 +69,7 @@ CARD = Card(
             "proved",
             "000 section 5.3.4, remark, for Laplace noise",
             conditions="RIP, noise = laplace, n >= log(d)",
+            regime="C*max(log(d), (kept + k)*(1 + log(d/(kept + k))))",
         ),
         Bound(
             "l2-error",

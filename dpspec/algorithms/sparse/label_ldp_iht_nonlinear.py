@@ -58,6 +58,7 @@ CARD = Card(
             "proved",
             "000 Theorem 5.3.11, corrected",
             conditions="RIP as above, noise = gaussian, eta of order 1/slope_max^2",
+            regime="C*(kept + k)*(1 + log(d/(kept + k)))",  # RIP of order kept + k of sub-Gaussian rows (004 Lemma 33)
         ),
         Bound(
             "l2-error",

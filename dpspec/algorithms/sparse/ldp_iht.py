@@ -93,6 +93,7 @@ CARD = Card(
             "004 Theorem 7",
             probability="1 - C*log(n)/d",
             conditions="isotropic x, epsilon = O(1), n/T >= C*sigma^4*k*log(d/k)",
+            regime="C*T*sigma^4*k*(1 + log(d/k))",
         ),
         Bound(
             "l2-error",
@@ -102,6 +103,7 @@ CARD = Card(
             "claimed",
             "004 Theorem 34",
             conditions="eigenvalues in [eig_min, eig_max], a start within sqrt(eig_min/(2*eig_max)) of theta, n >= C*k^2*d/epsilon^2",
+            regime="C*k^2*d/epsilon^2",
         ),
         Bound(
             "l2-error",

@@ -77,7 +77,8 @@ CARD = Card(
             "proved",
             "000 Theorem 5.3.9, with the radius corrected",
             probability="1 - C*log(n)/d",
-            conditions="eta of order 1/slope_max^2, RIP as above, epsilon = O(1)",
+            conditions="eta of order 1/slope_max^2, RIP as above, epsilon = O(1), n/log(n) >= C*d*k*log(d)/epsilon^2",
+            regime="C*d*k*log(d)*log(n)/epsilon^2",
         ),
         Bound(
             "l2-error",

@@ -95,6 +95,8 @@ CARD = Card(
             "004 Theorem 3",
             probability="1 - C*d^(-1) - exp(-d)",
             conditions="n >= C*max(d^4/(epsilon^2*kappa_inf^2), d^3/(epsilon^2*lambda_min^2)), logs left out",
+            regime="C*max(d^4/(epsilon^2*kappa_inf^2), d^3/(epsilon^2*eig_min^2)) else C*d^3/(epsilon^2*eig_min^2)"
+            " else C*d^3/(epsilon^2*sigma_x^4) else C*d^3/(epsilon^2*sigma^4)",  # eig_min <= sigma^2: less n is certainly too little
         ),
         Bound(
             "l2-error",
@@ -103,7 +105,9 @@ CARD = Card(
             "C*d*log(n)*sqrt(k*log(1/delta))*(log(d)/(n*epsilon^2))^(1/2 - 1/moment_order_y)",
             "proved",
             "004 Theorem 5",
-            conditions="only E|y|^q <= M for a known q = moment_order_y > 2",
+            conditions="only E|y|^q <= M for a known q = moment_order_y > 2; n as in Theorem 3",
+            regime="C*max(d^4/(epsilon^2*kappa_inf^2), d^3/(epsilon^2*eig_min^2)) else C*d^3/(epsilon^2*eig_min^2)"
+            " else C*d^3/(epsilon^2*sigma_x^4) else C*d^3/(epsilon^2*sigma^4)",  # eig_min <= sigma^2: less n is certainly too little
         ),
         Bound(
             "l2-error",
