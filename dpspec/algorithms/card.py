@@ -7,8 +7,9 @@ Importing a card costs no numerical library.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from keyword import iskeyword
 from typing import Any, Literal, Protocol, TypeAlias
 
 from dpspec.privacy.schedule import Tree
@@ -58,7 +59,7 @@ class Bound:
 
     ``status``: ``proved`` (re-derived for this product), ``claimed`` (printed, not re-derived), ``refuted`` (printed and false).
     ``probability``: expression, or empty for a bound in expectation. ``conditions``: when it holds, in words;
-    ``regime``: the least-n condition as an expression for n, or empty.
+    ``regime``: the least n at which it begins, as an expression (C: an unspecified constant; ``A else B`` as for a tunable), or empty.
     """
 
     measure: str
@@ -82,6 +83,13 @@ class Fault:
     severity: Literal["privacy", "utility", "text"]
 
 
+def check_names(names: Iterable[str]) -> None:
+    """Raises ValueError for a name that ``t.name`` would not find among the tunables: a method's, or one that Python cannot read there."""
+    for name in names:
+        if name.startswith("_") or not name.isidentifier() or iskeyword(name) or hasattr(Tunables, name):
+            raise ValueError(f"no tunable or option may be called {name!r}: t.{name} would be something else")
+
+
 @dataclass(frozen=True, slots=True)
 class Card:
     id: str
@@ -100,6 +108,11 @@ class Card:
     cost: Mapping[str, str] = field(default_factory=dict)  # gradients, rounds, bits_per_user, memory_bytes
     role: Role = "algorithm"
     spec: str = ""  # gallery spec, relative to the project root
+
+    def __post_init__(self) -> None:
+        check_names((*self.tunables, *self.options))
+        if twice := set(self.tunables) & set(self.options):
+            raise ValueError(f"{self.id}: {', '.join(sorted(twice))} is both a tunable and an option")
     #: ``several``: it knows the loss by its certified constants, values and gradients alone, so it serves losses of several margins too
     #: (multinomial: K x d weights). ``one``: its proof or its code needs phi(<w, x>, y), and such losses are refused.
     margins: Literal["one", "several"] = "one"
@@ -176,6 +189,7 @@ class Tunables(Mapping[str, float]):
     """Resolved tunables, by attribute or key: ``t.T``, ``t["T"]``. Word-valued options too."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
+        check_names(values)
         self._values = dict(values)
 
     def __getattr__(self, name: str) -> Any:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dpspec.algorithms import registry
+from dpspec.algorithms.card import Tunable, Tunables
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,3 +51,27 @@ def test_every_evidence_that_names_a_test_exists():
             file, _, name = fault.evidence.partition("::")
             if name:
                 assert f"def {name}(" in (ROOT / file).read_text(), fault.evidence
+
+
+@pytest.mark.parametrize("name", ["values", "items", "keys", "get", "_values", "lambda", "two words", ""])
+def test_a_tunable_cannot_hide_behind_a_method(name: str):
+    """``t.values`` would be the mapping's own method: a card with such a name is refused when its file is imported."""
+    card = registry.get("dp-gd").CARD
+    with pytest.raises(ValueError, match="no tunable or option may be called"):
+        replace(card, tunables={**card.tunables, name: Tunable("1", "")})
+    with pytest.raises(ValueError, match="no tunable or option may be called"):
+        replace(card, options={**card.options, name: ("a", "b")})
+    with pytest.raises(ValueError, match="no tunable or option may be called"):
+        Tunables({name: 1.0})
+
+
+def test_a_name_is_either_a_tunable_or_an_option():
+    card = registry.get("dp-gd").CARD
+    with pytest.raises(ValueError, match="both a tunable and an option"):
+        replace(card, options={**card.options, "T": ("a", "b")})
+
+
+def test_every_tunable_is_found_by_its_name():
+    for card in registry.cards():
+        found = Tunables({name: i for i, name in enumerate((*card.tunables, *card.options))})
+        assert [getattr(found, name) for name in found] == list(range(len(found)))
