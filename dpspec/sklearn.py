@@ -165,7 +165,7 @@ class PrivateLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc
         from dpspec.algorithms.multinomial import softmax
 
         score = self.decision_function(X)
-        return softmax(np.column_stack([np.zeros(len(score)), score]) if score.ndim == 1 else score)
+        return softmax(np.stack([np.zeros(len(score)), score]) if score.ndim == 1 else score.T).T
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -83,10 +83,10 @@ def test_two_classes_are_the_logistic_loss(records):
 def test_extreme_margins_neither_overflow_nor_lose_a_probability():
     z, y = np.array([[1e4, -1e4, 0.0], [-1e300, 1e300, 0.0], [0.0, 0.0, 0.0]]), np.array([1.0, 1.0, 2.0])
     with np.errstate(over="raise", invalid="raise"):
-        assert value(z, y)[0] == 2e4
-        assert value(z, y)[1:] == pytest.approx([0.0, math.log(3)])
-        assert softmax(z).sum(axis=1) == pytest.approx(1.0, rel=1e-15)
-        assert np.allclose(slope(z, y), [[1, -1, 0], [0, 0, 0], [1 / 3, 1 / 3, -2 / 3]])
+        assert value(z.T, y)[0] == 2e4
+        assert value(z.T, y)[1:] == pytest.approx([0.0, math.log(3)])
+        assert softmax(z.T).sum(axis=0) == pytest.approx(1.0, rel=1e-15)
+        assert np.allclose(slope(z.T, y).T, [[1, -1, 0], [0, 0, 0], [1 / 3, 1 / 3, -2 / 3]])
 
 
 def test_the_reference_is_scikit_learns(records):
