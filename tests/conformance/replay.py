@@ -18,13 +18,29 @@ from dpspec.privacy.meter import Release
 
 @dataclass
 class Blind:
-    """Wraps a study-mode :class:`Release`. ``seen``: (draw, what it was given) in the order of the calls."""
+    """Wraps a study-mode :class:`Release`. ``seen``: (draw, what it was given) in the order of the calls.
+
+    ``poisson``: sampling rates by draw. A record's coins are its own: data set and neighbour, which lacks the record ``removed``, are
+    compared along coins that agree for all records that both have, as the accountant's mixture does.
+    """
 
     meter: Release
     seen: list[tuple[str, Any]] = field(default_factory=list)
+    poisson: dict[str, float] = field(default_factory=dict)
+    removed: int | None = None
+    batches: int = 0
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.meter, name)  # level, scale, remaining, public, mode, batch
+        return getattr(self.meter, name)  # level, scale, remaining, public, mode
+
+    def batch(self, name: str, count: int | None = None) -> Any:
+        if name not in self.poisson:
+            return self.meter.batch(name, count)
+        self.meter.batch(name, None if count is None else 0)  # keeps its order of calls, and tosses no coin
+        self.batches += 1
+        held = int(count or 0) + (self.removed is not None)
+        coins = np.random.default_rng([77, self.batches]).random(held) < self.poisson[name]
+        return np.flatnonzero(coins if self.removed is None else np.delete(coins, self.removed))
 
     def _central(self, method: str, name: str, value: Any, **options: Any) -> Any:
         self.seen.append((name, np.array(value, dtype=float)))

@@ -32,10 +32,13 @@ def with_neighbours(parsed: Parsed, relation: str) -> Parsed:
     return replace(parsed, analysis=parsed.analysis.model_copy(update={"data": data}))
 
 
-def blind_run(c: Case, records: Records, module: Any = None) -> tuple[Estimate, Blind]:
+def blind_run(c: Case, records: Records, module: Any = None, removed: int | None = None) -> tuple[Estimate, Blind]:
+    """``removed``: the place of the record that these ``records`` lack, for Poisson coins."""
     r = c.release
     enforced, _ = enforce(records, c.draft.analysis.data, values(c.draft))
-    blind = Blind(Release(r.calibrated, StudyNoise(5), mode="study", public=PublicRandomness(0), per_user=True))
+    meter = Release(r.calibrated, StudyNoise(5), mode="study", public=PublicRandomness(0), per_user=True)
+    found = {name: leaf.sampling for name, leaf in draws(r.tree).items() if leaf.sampling is not None}
+    blind = Blind(meter, poisson={name: s.rate for name, s in found.items() if s.method == "poisson"}, removed=removed)
     estimate = (module or r.module).run(enforced, bound_problem(c.draft, r), r.tunables, blind)
     blind.meter.close()
     return estimate, blind
@@ -91,7 +94,8 @@ def test_neighbours_move_each_draw_by_its_sensitivity_and_no_more_draws_than_pla
     for seed in range(12):
         one = records_of(c, seed, (1e-2, 0.3, 1.0, 1e4)[seed % 3 + seed % 2])
         other = neighbour(c, one, relation, seed)
-        before, after = (blind_run(c, r)[1].seen for r in (one, other))
+        removed = touched(one, seed) if relation == "add-remove" else None
+        before, after = blind_run(c, one)[1].seen, blind_run(c, other, removed=removed)[1].seen
         assert [name for name, _ in before] == [name for name, _ in after]
         moved = dict.fromkeys(planned, 0)
         for (name, u), (_, v) in zip(before, after, strict=True):
@@ -109,9 +113,13 @@ def test_neighbours_move_each_draw_by_its_sensitivity_and_no_more_draws_than_pla
         assert all(moved[name] <= leaf.count for name, leaf in planned.items()), moved
 
 
+def touched(records: Records, seed: int) -> int:
+    """The record in which the neighbour differs."""
+    return int(np.random.default_rng(100 + seed).integers(records.n))
+
+
 def neighbour(c: Case, records: Records, relation: str, seed: int) -> Records:
-    rng = np.random.default_rng(100 + seed)
-    i = int(rng.integers(records.n))
+    i = touched(records, seed)
     if relation == "add-remove":
         return records_without(records, i)
     x, y = np.array(records.x), np.array(records.y)

@@ -3,7 +3,8 @@
     w_{t+1} = prox(w_t - eta*(mean over a batch of b of grad phi_i + lam*w_t + e_t)),   e_t ~ N(0, s^2 I),   t = 0..T-1,
 
 and the average of the last half is released. The batch is a uniform subset of exactly b records, drawn for every step, the sampler that
-the accountant assumes under replace-one; the sensitivity of its mean is 2L/b. Source: 000, sections 3.1.1 and 3.1.5, names the
+the accountant assumes under replace-one; the sensitivity of its mean is 2L/b. Under add-remove and zero-out each record joins with
+probability b/n (Poisson), however many there are, and (1/b) times the sum moves by L/b. Source: 000, sections 3.1.1 and 3.1.5, names the
 method of Bassily, Smith and Thakurta 2014 (batch 1, T = n^2, advanced composition), whose constants are safe and loose by a factor of
 6 to 12 in epsilon; 000, Lemma 2.1.7 quotes Abadi et al. 2016 with noise (G/n) sigma, n/l times too small for a batch of l.
 
@@ -12,14 +13,14 @@ multiplier about 1.5, where sampling loses little against full batches, so the c
 of n*T. The error is that of full batches plus at most as much again from sampling.
 
 Bound (standard projected descent; V >= |w_0 - w*|^2, G = L + lam*Q the largest slope of F over a set of diameter Q, average of all steps):
-E F - F* <= V/(2 eta T) + eta (G^2 + d s^2)/2. The average of the last half costs a factor: with u = w* and the last K = T/2 steps the first
-term is Q^2/(2 eta K), Q the diameter.
+E F - F* <= V/(2 eta T) + eta (G^2 + d s^2)/2, with L^2 (1/b - 1/n) more in the parenthesis for the variance of Poisson batches. The
+average of the last half costs a factor: with u = w* and the last K = T/2 steps the first term is Q^2/(2 eta K), Q the diameter.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -42,7 +43,7 @@ CARD = Card(
     sources=(
         Source("000", "2.1, 3.1.1, 3.1.5", "DP-SGD of Bassily, Smith, Thakurta 2014 (cited)", ("Lemma 2.1.7", "Table 3.1", "Table 3.2")),
     ),
-    summary="Gaussian noise on gradients of secret fixed-size batches, numerical accounting, averaged iterates.",
+    summary="Gaussian noise on gradients of secret batches (of a fixed size, or Poisson), numerical accounting, averaged iterates.",
     needs=(
         Need("lipschitz", "privacy", "every record's gradient has l2 norm at most L on the set"),
         Need("convex", "utility", "the loss is convex in w"),
@@ -79,7 +80,8 @@ CARD = Card(
             "Q^2/(2*eta*K) + eta*((L + lam*Q)^2 + d*scale^2)/2",
             "proved",
             "projected descent",
-            conditions="a bounded set of diameter Q, no l1 or group term; K = T - floor(T/2) averaged steps",
+            conditions="a bounded set of diameter Q, no l1 or group term; K = T - floor(T/2) averaged steps; with Poisson batches "
+            "(add-remove, zero-out) d*scale^2 + L^2*(1/b - 1/n) in place of d*scale^2",
         ),
         Bound(
             "excess-empirical-risk",
@@ -122,12 +124,13 @@ CARD = Card(
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
-    reason = refused(p, fixed_batches=True) or bad_batch(p, t)
+    reason = refused(p) or bad_batch(p, t)
     return reason if reason is not None or t.eta > 0 else "the step size must be positive"
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:
-    return Repeat(Sampled(Draw("gradient", Gaussian(mean_sensitivity(p, t.b), p.d)), "fixed", t.b / p.n, p.n), t.T)
+    method: Literal["fixed", "poisson"] = "fixed" if p.neighbours == "replace-one" else "poisson"
+    return Repeat(Sampled(Draw("gradient", Gaussian(mean_sensitivity(p, t.b), p.d)), method, t.b / p.n, p.n), t.T)
 
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
@@ -135,7 +138,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     w = f.over.start(p.d)
     total = np.zeros(p.d)
     for step in range(t.T):
-        batch = records.take(release.batch("gradient"))
+        batch = records.take(release.batch("gradient", records.n))
         g = release.gaussian("gradient", f.data_gradient(w, batch, t.b), sensitivity=s)
         if step >= t.T // 2:
             total += w
@@ -149,7 +152,8 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         return {}
     Q = constraint_set(p.task.over, p.facts).diameter(p.d)  # it also bounds |w| there
     kept, slope = t.T - t.T // 2, p.loss.lipschitz + p.loss.l2 * Q
-    value = Q**2 / (2 * t.eta * kept) + t.eta * (slope**2 + p.d * calibrated.scale("gradient") ** 2) / 2
+    sampling = 0.0 if p.neighbours == "replace-one" else p.loss.lipschitz**2 * (1 / t.b - 1 / p.n)
+    value = Q**2 / (2 * t.eta * kept) + t.eta * (slope**2 + sampling + p.d * calibrated.scale("gradient") ** 2) / 2
     return {"projected descent": value} if value <= slope * Q else {}
 
 

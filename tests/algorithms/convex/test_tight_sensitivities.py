@@ -60,7 +60,7 @@ CASES = {
     "objective-perturbation, set": ("objective-perturbation", " + 0.2/2*|w|^2", "ball(linf, 400)"),
 }
 PURE = ("dp-frank-wolfe", "output-perturbation", "approximate-minima-perturbation", "objective-perturbation")
-BATCHES = ("dp-sgd", "dp-svrg", "dp-svrg-pp", "dp-katyusha")
+BATCHES = ("dp-svrg", "dp-svrg-pp", "dp-katyusha")
 
 
 def data_sets(neighbours: str) -> tuple[Records, Records]:
@@ -87,9 +87,12 @@ def movements(name: str, neighbours: str, *, pure: bool) -> dict[str, float] | N
     release = draft.releases[0]
     planned, levels = draws(release.tree), release.calibrated.levels
     seen = []
-    for records in data_sets(neighbours):
+    sampled = {name: leaf.sampling for name, leaf in planned.items() if leaf.sampling is not None}
+    poisson = {name: s.rate for name, s in sampled.items() if s.method == "poisson"}
+    for records, removed in zip(data_sets(neighbours), (None, 0 if neighbours == "add-remove" else None), strict=True):
         enforced, _ = enforce(records, draft.analysis.data, values(draft))
-        blind = Blind(Release(release.calibrated, StudyNoise(3), mode="study", public=PublicRandomness(0)))
+        meter = Release(release.calibrated, StudyNoise(3), mode="study", public=PublicRandomness(0))
+        blind = Blind(meter, poisson=poisson, removed=removed)
         release.module.run(enforced, bound_problem(draft, release), release.tunables, blind)
         blind.meter.close()
         seen.append(blind.seen)
