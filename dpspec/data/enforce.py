@@ -31,7 +31,8 @@ _LARGEST: Final = 1e150
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """A block's values: dense (m, k), or the stored entries of a CSR block with its row pointer. ``width``: most entries a row has."""
+    """A block's values: dense (m, k), or the stored entries of a CSR block with its row pointer. ``width``: how many entries each row has,
+    (m,): a number of the row alone, so that what a record becomes does not depend on how sparse the others are."""
 
     v: Vector
     indptr: NDArray[Any] | None = None
@@ -41,10 +42,10 @@ class Entries:
         return len(self.v) if self.indptr is None else len(self.indptr) - 1
 
     @property
-    def width(self) -> int:
+    def width(self) -> Vector:
         if self.indptr is None:
-            return int(self.v.shape[1])
-        return int(np.diff(self.indptr).max(initial=0))
+            return np.full(self.rows, float(self.v.shape[1]))
+        return np.asarray(np.diff(self.indptr), dtype=np.float64)
 
     def reduce(self, f: Any, v: Any) -> Any:
         """``f`` (np.add, np.maximum, np.logical_or) over the entries of each row of ``v``; 0 for a row without entries."""
@@ -122,7 +123,7 @@ def _scale(norm: NormName, r: float, *, reject: bool = False) -> Rule:
     """
 
     def apply(e: Entries) -> tuple[Vector, Mask]:
-        s = 0.0 if norm == "linf" else (e.width + 8) * 2.0**-52
+        s = np.zeros(e.rows) if norm == "linf" else (e.width + 8) * 2.0**-52
         keep, goal = r * (1 - s), r * (1 - 2 * s)
         with np.errstate(over="ignore", under="ignore"):
             size = _norms(e, norm)
@@ -139,8 +140,8 @@ def _scale(norm: NormName, r: float, *, reject: bool = False) -> Rule:
             with np.errstate(over="ignore", under="ignore"):
                 unit = Entries(part.v / part.spread(top), part.indptr)
                 q = np.where(some, _norms(unit, norm), 0.0)
-                beyond, move = q > r * (1 + s) / top, q > keep / top
-                onto = goal / np.where(some, q, 1.0)
+                beyond, move = q > r * (1 + s[huge]) / top, q > keep[huge] / top
+                onto = goal[huge] / np.where(some, q, 1.0)
                 factor = np.zeros_like(q) if reject else onto
                 new = np.where(part.spread(move), unit.v * part.spread(factor), part.v)
                 if reject:
@@ -152,7 +153,7 @@ def _scale(norm: NormName, r: float, *, reject: bool = False) -> Rule:
         if move.any():
             factor = np.ones_like(size)
             with np.errstate(under="ignore"):
-                factor[move] = goal / size[move]
+                factor[move] = goal[move] / size[move]
                 if reject:
                     factor[move & outside] = 0.0
                 v *= e.spread(factor)

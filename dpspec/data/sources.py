@@ -326,9 +326,9 @@ def _codes(column: Any, levels: tuple[str, ...], what: str, private: bool, found
         column = pa.array(column)
     if t.is_null(column.type) and not len(column):
         return np.empty(0, dtype=np.int64), ([], np.empty(0, dtype=np.int64))
-    if t.is_floating(column.type):
-        whole = pc.all(pc.equal(pc.floor(column), column)).as_py()
-        column = column.cast(pa.int64(), safe=False) if whole else column
+    if t.is_floating(column.type):  # cell by cell: the spelling of one must not depend on the others
+        whole = pc.equal(pc.floor(column), column)
+        column = pc.if_else(whole, column.cast(pa.int64(), safe=False).cast(pa.large_string()), column.cast(pa.large_string()))
     if column.null_count:
         bad = None if private else pc.is_null(column).to_numpy(zero_copy_only=False)
         found.append(problem("DP504", f"{what} has a missing value{_place(private, bad)}", "replace it by a declared level before loading"))

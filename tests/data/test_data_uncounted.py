@@ -9,10 +9,11 @@ import pytest
 from scipy import sparse
 
 from dpspec.data.enforce import enforce
+from dpspec.data.records import Records
 from dpspec.data.sources import load
 from dpspec.spec.diagnostics import SpecError
 from dpspec.spec.expr import num
-from dpspec.spec.model import Ball, CsvSource, Data, Domain, Encode, Enforcement, Finite, MemorySource
+from dpspec.spec.model import Ball, Box, CsvSource, Data, Domain, Encode, Enforcement, Finite, MemorySource
 
 N = 3  # what the spec declares
 SIZES = (0, 1, N - 1, N, N + 1, 40)
@@ -235,3 +236,35 @@ def test_records_of_any_number_can_be_shipped_to_another_process():
     for m in SIZES:
         records = load(numbers(), memory=square(m)).records
         assert pickle.loads(pickle.dumps(records)).n == m
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("rule", ["scale", "reject", "shrink", "clip"])
+def test_what_a_record_becomes_does_not_depend_on_the_others_to_the_last_bit(kind, rule):
+    """Records of many scales, with and without one that is wide, huge, subnormal or not a number among them. A rounding margin of the
+    widest row would move all of them."""
+    rng = np.random.default_rng(5)
+    d, m = 300, 400
+    x = rng.normal(size=(m, d)) * 10.0 ** rng.integers(-3, 4, size=(m, 1)) * (rng.random((m, d)) < 0.02)
+    box = Box(low=num(-1), high=num(1)) if rule == "clip" else Ball(norm="l2", radius=num(20 if rule == "shrink" else 1))
+    by = Enforcement(how=rule, tau=num(1)) if rule == "shrink" else Enforcement(how=rule)
+    data = numbers(d).model_copy(update={"domains": (Domain(variable="x", set=box, by=by),)})
+
+    def found(rows):
+        records = enforce(Records(sparse.csr_matrix(rows) if kind == "sparse" else rows), data)[0]
+        return records.x.toarray() if records.sparse else np.asarray(records.x)
+
+    alone = found(x)
+    for odd in (np.ones(d), np.full(d, 1e300), np.full(d, 5e-324), np.full(d, np.nan), np.zeros(d)):
+        for place in (0, m // 2, m):
+            with_it = np.delete(found(np.insert(x, place, odd, axis=0)), place, axis=0)
+            assert np.array_equal(alone.view(np.int64), with_it.view(np.int64))
+
+
+def test_the_spelling_of_a_number_does_not_depend_on_the_other_cells():
+    """-0.0 is the level "0" whether or not another record holds a number with a fraction (it was "-0" then, and refused)."""
+    encode = (Encode(column="1", how="levels", levels=("0", "1", "1.5")),)
+    data = Data(n=num(N), d=num(3), source=MemorySource(), neighbours="add-remove", encode=encode)
+    for more in ([], [1.5]):
+        raw = load(data, memory=np.array([-0.0, 1.0, 0.0, *more])[:, None])
+        assert raw.records.x[:3].tolist() == [[1, 0, 0], [0, 1, 0], [1, 0, 0]]
