@@ -19,6 +19,8 @@ def page(module: ModuleType) -> str:
     out = [f"# {card.id}", "", f"**{card.title}.** {card.summary}", ""]
     models, kinds = ", ".join(card.models), ", ".join(card.guarantees) or "none: not private"
     out += [f"Task `{card.task}` · models {models} · guarantees {kinds} · role {card.role}", ""]
+    if card.margins == "several":
+        out += ["It serves losses of several margins too: `multinomial(K)`, where d is the number K*d of weights.", ""]
     out += [f"- {s.document}, section {s.section}: {s.algorithm} ({'; '.join(s.theorems)})" for s in card.sources] + [""]
     out += ["## Needs", "", "| name | role | statement | enforced by |", "|---|---|---|---|"]
     out += [f"| {n.name} | {n.role} | {cell(n.statement)} | {cell(n.enforced_by)} |" for n in card.needs] + [""]

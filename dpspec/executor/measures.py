@@ -38,13 +38,19 @@ Measure: TypeAlias = Callable[[Vector, Trial], float]
 
 
 def _target(trial: Trial) -> Vector:
-    """The parameter that errors are measured against: the law's, or on real data the non-private estimate."""
+    """The parameter that errors are measured against: the law's, or the non-private estimate on real data and for a matrix of weights (laws
+    have vectors, and rows that differ by one vector classify alike)."""
     for name in ("theta", "w"):
-        if name in trial.truth:
+        if name in trial.truth and _classes(trial) == 1:
             return np.asarray(trial.truth[name], dtype=np.float64)
     if trial.reference is None:
         raise LookupError("no true parameter and no reference to measure against")
     return trial.reference
+
+
+def _classes(trial: Trial) -> int:
+    """K of a loss with a K x d matrix of weights, else 1."""
+    return 1 if trial.problem is None or trial.problem.loss is None else trial.problem.loss.classes
 
 
 def excess_empirical_risk(w: Vector, trial: Trial) -> float:
@@ -72,10 +78,10 @@ def squared_l2_error(w: Vector, trial: Trial) -> float:
 def label_error(w: Vector, trial: Trial) -> float:
     """Share of records whose sign(<w, x>) is not the label; of several classes, those whose largest margin <w_j, x> is not the label's."""
     wrong = total = 0
-    several = len(trial.problem.shape) > 1
+    classes = _classes(trial)
     for x, y in trial.records.blocks():
-        if several:
-            wrong += int(np.count_nonzero(np.argmax(np.asarray(x @ w.reshape(trial.problem.shape).T), axis=1) != y))
+        if classes > 1:
+            wrong += int(np.count_nonzero(np.argmax(np.asarray(x @ w.reshape(classes, -1).T), axis=1) != y))
         else:
             wrong += int(np.count_nonzero(np.sign(np.asarray(x @ w)) * y <= 0))
         total += len(y)

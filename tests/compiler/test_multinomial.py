@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction as F
 
 import numpy as np
@@ -239,6 +240,18 @@ def test_a_study_measures_the_excess_risk_against_the_reference():
     assert all(v >= -1e-9 for v in point["error"]["values"])
 
 
+def test_a_vector_of_the_law_is_not_the_target_of_a_matrix():
+    """theta has d numbers and the weights K*d: distances are from the non-private weights."""
+    analysis = parsed(n=2000, by="dp-gd\n  expect l2-error <= 9").analysis
+    laws = parse_text(
+        SPEC.format(**DEFAULTS).replace("  a = dense", "  theta = dense").replace("<a, x>", "<theta, x>"), surface="dps"
+    ).analysis
+    body = study(replace(parsed(), analysis=analysis.model_copy(update={"simulate": laws.simulate})), trials=2, workers=1).to_json()
+    (point,) = body["points"]
+    assert point["error"]["measure"] == "l2-error"
+    assert 0 < point["error"]["mean"] < 9
+
+
 def test_label_error_counts_the_largest_margin():
     from types import SimpleNamespace
 
@@ -247,5 +260,5 @@ def test_label_error_counts_the_largest_margin():
 
     w = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])
     r = Records(np.array([[2.0, 1.0], [1.0, 2.0], [-1.0, -1.0], [3.0, 0.0]]), np.array([0.0, 1.0, 2.0, 1.0]))
-    trial = SimpleNamespace(records=r, problem=SimpleNamespace(shape=(3, 2)))
+    trial = SimpleNamespace(records=r, problem=SimpleNamespace(loss=SimpleNamespace(classes=3)))
     assert MEASURES["label-error"](w.ravel(), trial) == 0.25
