@@ -19,7 +19,7 @@ from dpspec.compiler.plan import meaning
 from dpspec.executor.design import Design, Point, design
 from dpspec.executor.record import StudyResult, environment, write_json
 from dpspec.executor.trial import Cell, CellResult, compiled, forget_real
-from dpspec.executor.workers import Execute, alone, dask_tasks, processes
+from dpspec.executor.workers import Execute, alone, processes
 from dpspec.lang.source import Parsed
 
 Progress = Callable[[str, int, int], None]
@@ -106,7 +106,9 @@ def study(
 def _engine(engine: str, workers: int | None, cells: int, memory: Any) -> AbstractContextManager[Execute]:
     count = min(workers or os.cpu_count() or 1, cells)
     if engine == "dask":
-        return dask_tasks(memory)
+        from dpspec.executor.clusters import dask_tasks
+
+        return dask_tasks(memory, workers)
     return alone(memory) if count <= 1 or memory is not None else processes(count, at_once=workers is not None)
 
 

@@ -165,25 +165,3 @@ def one_thread() -> Iterator[None]:
 
     with threadpool_limits(1):
         yield
-
-
-@contextmanager
-def dask_tasks(memory: Any = None) -> Iterator[Execute]:
-    """The cells as Dask tasks, on the active distributed client when there is one, else on Dask's process scheduler."""
-    from dpspec.executor.design import refuse
-
-    try:
-        import dask
-    except ImportError:
-        refuse("the dask engine needs the dask package", "pip install 'dpspec[dask]', or --engine local", "DP415")
-
-    def run(cells: Sequence[Cell]) -> Iterator[tuple[int, CellResult]]:
-        tasks = [dask.delayed(_limited)(cell, memory) for cell in cells]
-        yield from enumerate(dask.compute(*tasks))
-
-    yield run
-
-
-def _limited(cell: Cell, memory: Any) -> CellResult:
-    with one_thread():
-        return execute(cell, memory)

@@ -1,0 +1,76 @@
+"""The Dask engine on a cluster of two processes and on Dask's own processes: the bytes of the local engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpspec.executor.study import study
+from dpspec.lang.source import parse_text
+from tests.executor.specs import LOGISTIC, SPARSE
+
+distributed = pytest.importorskip("distributed", reason="the extra is not installed: pip install 'dpspec[dask]'")
+
+FILE = LOGISTIC[: LOGISTIC.index("simulate")].replace("n = 1_000", "n = 200").replace("private,", 'from "r.csv" target "y"\n  public,')
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """Two processes of two threads each: cells of one process must not disturb each other."""
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=2, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as opened,
+    ):
+        yield opened
+
+
+def body(text: str, path: str = "s.dps", **options: Any) -> str:
+    """The study as it would be written, byte for byte."""
+    return json.dumps(study(parse_text(text, path=path, surface="dps"), **options).to_json(), indent=2)
+
+
+@pytest.mark.parametrize("text", [LOGISTIC, SPARSE])
+def test_a_cluster_gives_the_bytes_of_the_local_engine(text: str, client: Any) -> None:
+    options: dict[str, Any] = {"trials": 12, "vary": {"n": ("1000",), "epsilon": ("1", "4")}}
+    assert body(text, engine="dask", **options) == body(text, workers=1, **options)
+
+
+def test_on_a_cluster_the_study_file_and_its_cells_are_the_same(client: Any, tmp_path: Path) -> None:
+    parsed = parse_text(LOGISTIC, path="l.dps", surface="dps")
+    for engine in ("local", "dask"):
+        study(parsed, trials=12, vary={"n": ("1000", "2000")}, engine=engine, workers=1, out=tmp_path / engine).write(tmp_path / engine)
+    local, dask = ({f.relative_to(tmp_path / e): f.read_bytes() for f in (tmp_path / e).rglob("*.json")} for e in ("local", "dask"))
+    assert len(local) == 5  # two points of two cells, and study.json
+    assert local == dask
+
+
+def test_arrays_in_memory(client: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-0.5, 0.5, (200, 3))
+    memory = (x, np.where(x[:, 0] > 0, 1.0, -1.0))
+    text = FILE.replace('from "r.csv" target "y"', "from memory")
+    assert body(text, engine="dask", trials=12, memory=memory) == body(text, trials=12, memory=memory)
+
+
+def test_workers_that_live_on_read_a_changed_file_again(client: Any, tmp_path: Path) -> None:
+    found = []
+    for seed in (1, 2):
+        x = np.random.default_rng(seed).uniform(-0.5, 0.5, (200, 3))
+        table = np.column_stack([x, np.where(x[:, seed] > 0, 1, -1)])
+        np.savetxt(tmp_path / "r.csv", table, delimiter=",", header="a,b,c,y", comments="")
+        found.append(body(FILE, path=str(tmp_path / "s.dps"), engine="dask", trials=12))
+        assert found[-1] == body(FILE, path=str(tmp_path / "s.dps"), trials=12, workers=1)
+    assert found[0] != found[1]
+
+
+def test_without_a_client_dask_starts_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dpspec.executor import clusters
+
+    monkeypatch.setattr(clusters, "_client", lambda: None)
+    options: dict[str, Any] = {"trials": 12, "vary": {"n": ("1000",)}}
+    assert body(LOGISTIC, engine="dask", workers=2, **options) == body(LOGISTIC, workers=1, **options)
