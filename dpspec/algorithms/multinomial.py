@@ -18,6 +18,7 @@ from dpspec.algorithms.sets import ConstraintSet, Vector
 
 _BLOCK_BYTES = 1 << 19
 _CSR_BYTES = 1 << 25
+_CSR_ROWS = 1 << 18  # as in dpspec.algorithms.objective: the rounding of a sum counts on no longer blocks
 
 
 def _shifted(z: Vector) -> tuple[Vector, Vector, Vector]:
@@ -65,9 +66,11 @@ class Multinomial(Objective):
         return W @ x.T if isinstance(x, np.ndarray) else np.ascontiguousarray(np.asarray(x @ W.T).T)
 
     def _blocks(self, records: Any) -> Iterator[tuple[Any, Vector]]:
-        sparse = getattr(records, "sparse", False)
-        width = self.classes if sparse else max(records.d, self.classes)
-        for x, y in records.blocks(max(256, (_CSR_BYTES if sparse else _BLOCK_BYTES) // (8 * width))):
+        if getattr(records, "sparse", False):
+            rows = min(_CSR_ROWS, _CSR_BYTES // (8 * self.classes))
+        else:
+            rows = _BLOCK_BYTES // (8 * max(records.d, self.classes))
+        for x, y in records.blocks(max(256, rows)):
             if y is None:
                 raise ValueError("the loss needs labels y and the records have none")
             yield x, y
