@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
-from dpspec.algorithms.convex_erm._common import moved, refused
+from dpspec.algorithms.convex_erm._common import moved, refused, summed
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import ConstraintSet, Vector, constraint_set
@@ -129,7 +129,7 @@ def sensitivity(p: Problem, t: Tunables) -> float:
     """The largest change of one score <v, mean gradient>."""
     assert p.loss is not None
     _, l1, l2 = _shape(p)
-    return math.nextafter(moved(p) * min(t.clip * l1, p.loss.lipschitz * l2) / p.n * (1 + 1e-12), math.inf)
+    return math.nextafter(moved(p) * min(t.clip * l1, p.loss.lipschitz * l2) / p.n * (1 + 1e-12) * summed(p), math.inf)
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:

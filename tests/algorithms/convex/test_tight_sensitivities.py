@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from dpspec.algorithms.convex_erm import _reduced
+from dpspec.algorithms.convex_erm._common import mean_sensitivity
 from dpspec.compiler.passes import compile_draft
 from dpspec.data.enforce import enforce
 from dpspec.data.records import Records
@@ -123,6 +124,16 @@ def test_a_sensitivity_is_attained_and_not_exceeded(name, pure, neighbours):
             assert share <= 1 + 1e-9
         else:
             assert (0.49 if halved else 0.99) < share <= 1 + 1e-9, (draw, share)
+
+
+@pytest.mark.parametrize(("neighbours", "change"), [("replace-one", 2.0), ("add-remove", 1.0), ("zero-out", 1.0)])
+def test_a_declared_sensitivity_counts_the_rounding_of_long_sums(neighbours, change):
+    """Neighbours' means of n gradients of length 1, each summed in doubles: apart by ``change``/n and by two errors of at most the number
+    of additions on the longest path, times 2^-53. One block of 2^16 records is a path of 2^16."""
+    for n in (10, 2**16, 10**6):
+        p = minimise(n, 2, logistic(), neighbours=neighbours)
+        errors = 2 * min(n, 2**16) * 2.0**-53
+        assert change / n + errors <= mean_sensitivity(p) <= change / n * (1 + 1e-3)
 
 
 def test_a_scaled_difference_attains_its_sensitivity():
