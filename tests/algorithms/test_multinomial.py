@@ -109,6 +109,26 @@ def test_the_reference_over_a_set_is_stationary(records, kind):
     assert np.linalg.norm(f.prox(w - f.gradient(w, records), 1.0) - w) < 1e-7
 
 
+@pytest.mark.parametrize("method", ["svrg", "gradient"])
+def test_the_references_of_the_family_serve_it(records, method):
+    """SVRG and gradient descent against the optimum that studies measure from."""
+    from types import SimpleNamespace
+
+    from dpspec.algorithms.card import Loss, Tunables
+    from dpspec.algorithms.convex_erm import svrg
+    from dpspec.privacy.noise import PublicRandomness
+
+    f = multinomial(K, REALS, l2=0.1)
+    smooth = float(0.5 * (records.x**2).sum(axis=1).max())
+    p = SimpleNamespace(objective=f, d=K * D, n=records.n, loss=Loss("multinomial", 1.0, smooth, 0.1, True, 0.1, 0.0, "by hand", classes=K))
+    t = Tunables({"method": method, "T": 6, "m": 2 * records.n, "eta": 1 / (10 * smooth), "steps": 5000, "tolerance": 1e-9})
+    w = svrg.run(records, p, t, SimpleNamespace(public=PublicRandomness(0))).theta
+    best, least = optimum(f, records)
+    assert w.shape == (K * D,)
+    assert f.value(w, records) - least < 1e-5
+    assert np.linalg.norm(w - best) < 1e-2
+
+
 def test_labels_are_classes_and_not_numbers(records, w):
     """Renaming the classes permutes the rows: nothing treats label 2 as twice label 1."""
     f, turned = multinomial(K, REALS), Records(records.x, (records.y + 1) % K)

@@ -240,6 +240,13 @@ def test_a_study_measures_the_excess_risk_against_the_reference():
     assert all(v >= -1e-9 for v in point["error"]["values"])
 
 
+def test_the_explicit_bound_of_gradient_descent_holds():
+    body = study(parsed(over="ball(l2, 2)", loss="multinomial(3)"), trials=8, workers=1).to_json()
+    (point,) = body["points"]
+    assert point["bound"]["holds"] is True
+    assert point["error"]["mean"] <= point["bound"]["value"] < math.log(3)
+
+
 def test_a_vector_of_the_law_is_not_the_target_of_a_matrix():
     """theta has d numbers and the weights K*d: distances are from the non-private weights."""
     analysis = parsed(n=2000, by="dp-gd\n  expect l2-error <= 9").analysis
