@@ -1,4 +1,4 @@
-"""DP-SVRG, DP-Katyusha, DP-SVRG++ and DP-SGD: the noise that reaches an output, the re-derived bounds, the split and the length of the steps."""
+"""DP-SVRG, DP-Katyusha, DP-SVRG++ and DP-SGD: the noise that reaches an output, the bounds, the split and the length of the steps."""
 
 from __future__ import annotations
 
