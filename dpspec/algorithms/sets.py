@@ -305,14 +305,15 @@ def _shrink_l1(s: Vector, group: GroupNorm, step: float, radius: float) -> Vecto
 
 
 def _shrink_simplex(s: Vector, group: GroupNorm, step: float) -> Vector:
+    s = s - s.max()  # adding a number to all entries changes nothing over the simplex
+
     def at(m: float) -> Vector:
         return group.shrink(np.maximum(s - m, 0.0), step)
 
-    # at high all is 0; at low the group of the largest entry has a norm of at least 1 + step*weight, so what is left of it sums to 1
-    high = float(s.max())
-    low = high - 1.0 - step * float(group.weights.max())
-    u = at(_root(lambda m: float(at(m).sum()) - 1.0, low, high))
-    return u / u.sum()
+    # at m = 0 all is 0; at low the group of the largest entry has a norm of at least 1 + step*weight, so what is left of it sums to 1
+    low = -1.0 - step * float(group.weights.max())
+    u = at(_root(lambda m: float(at(m).sum()) - 1.0, low, 0.0))
+    return np.asarray(u / u.sum())
 
 
 def _shrink_box(s: Vector, group: GroupNorm, step: float, low: float, high: float) -> Vector:

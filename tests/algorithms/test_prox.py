@@ -91,7 +91,7 @@ def by_cvxpy(v: np.ndarray, s: ConstraintSet, step: float, l1: float, group: Gro
 def test_the_prox_of_every_penalty_over_every_set(kind, penalty):
     """In the set, and no worse than an interior point method: by strong convexity, within sqrt(2*1e-8) of the exact point."""
     g = np.random.default_rng([KINDS.index(kind), PENALTIES.index(penalty)])
-    for _ in range(12):
+    for _ in range(8):
         d = int(g.integers(1, 12))
         s, (l1, group) = a_set(kind, g, d), a_penalty(penalty, g, d)
         v, step = g.choice([0.3, 1.0, 4.0]) * g.normal(size=d), g.exponential()
@@ -110,7 +110,7 @@ def test_an_exact_prox_meets_the_optimality_condition_to_rounding(kind, penalty)
     (there s is a gradient): a condition that needs no other solver. Interior point methods are good to about 1e-6 only."""
     g = np.random.default_rng([3, EXACT.index(kind), PENALTIES.index(penalty)])
     checked = 0
-    for _ in range(400):
+    for _ in range(150):
         d = 6
         s, (l1, group) = a_set(kind, g, d), a_penalty(penalty, g, d)
         v = 1 + 0.1 * g.normal(size=d)  # about equal, so that little vanishes
@@ -134,7 +134,7 @@ def test_a_prox_is_firmly_non_expansive(kind, penalty):
     """|Pa - Pb|^2 <= <Pa - Pb, a - b>: what output perturbation's sensitivity rests on."""
     g = np.random.default_rng([7, KINDS.index(kind), PENALTIES.index(penalty)])
     slack = 1e-6 if kind == "polytope" else 1e-12
-    for _ in range(40):
+    for _ in range(20):
         d = int(g.integers(1, 9))
         s, (l1, group) = a_set(kind, g, d), a_penalty(penalty, g, d)
         step = g.exponential()
@@ -249,6 +249,20 @@ def test_a_box_without_zero_and_an_l1_term():
     """One coordinate: |u - v|^2/2 + |u| over [1, 3] is least at max(1, v - 1)."""
     s = ConstraintSet("box", low=1.0, high=3.0)
     assert np.allclose(prox(np.array([-2.0, 1.5, 2.5, 9.0]), s, 1.0, 1.0), [1.0, 1.0, 1.5, 3.0])
+
+
+@pytest.mark.parametrize("kind", EXACT)
+def test_far_away_points(kind):
+    """Steps of a run that diverges: the map stays in the set, and over the simplex one number added to all entries changes nothing."""
+    g = np.random.default_rng(23)
+    s, group = a_set(kind, g, 5), group_norm(GroupTerm(0.3, Groups((2,))), 5)
+    for size in (1e8, 1e17, 1e100):
+        u = prox(size * g.normal(size=5), s, 0.5, 0.2, group)
+        assert np.isfinite(u).all()
+        assert feasible(s, u)
+    if kind == "simplex":
+        v = g.normal(size=5)
+        assert np.allclose(prox(v + 1e6, s, 0.5, 0.2, group), prox(v, s, 0.5, 0.2, group), atol=1e-8)
 
 
 def test_no_prox_over_a_set_that_is_not_convex():
