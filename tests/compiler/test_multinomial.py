@@ -89,6 +89,27 @@ def test_the_noise_is_that_of_two_gradients_of_norm_sqrt_2(neighbours, moved, ra
     assert norm.cdf(half / 2 - 1 / half) - math.e * norm.cdf(-half / 2 - 1 / half) > 100e-5  # half the noise would not do
 
 
+def test_the_sensitivity_is_approached_and_not_exceeded():
+    """Two records x, x' = (+-cos a, sin a) on the unit sphere and weights that put both into class 1: the gradients (e_1 - e_0) x^T and
+    (e_1 - e_0) x'^T are opposite as a -> 0."""
+    from dpspec.data.records import Records
+    from dpspec.executor.bind import bound_problem
+
+    draft = compiled()
+    (release,) = draft.releases
+    a = 1e-3
+    x, y = np.zeros((N, D)), np.zeros(N)
+    x[0, :2] = math.cos(a), math.sin(a)
+    other = x.copy()
+    other[0, 0] *= -1
+    w = np.zeros((K, D))
+    w[1, 1] = 1e5
+    f = bound_problem(draft, release).objective
+    distance = np.linalg.norm(f.data_gradient(w.ravel(), Records(x, y), N) - f.data_gradient(w.ravel(), Records(other, y), N))
+    planned = release.tree.body.mechanism.sensitivity
+    assert 0.999 * planned < distance <= planned
+
+
 def test_bounded_weights_need_less_noise():
     """On the unit ball the slope is between its value at |z| = 1 for one wrong class and sqrt(2)."""
     free, ball = (compiled(over=over).releases[0].problem.loss.lipschitz for over in ("R^d", "ball(l2, 1)"))
