@@ -508,6 +508,7 @@ def _plain(frame: Frame, features: tuple[str, ...], intercept: bool, private: bo
         return csr_array(hstack([x, np.ones((frame.n, 1))], format="csr")) if intercept else x
     x = np.asarray(x, dtype=np.float64)
     if not np.isfinite(x).all():
-        bad = int(np.flatnonzero(~np.isfinite(x).all(axis=0))[0])
+        missing = np.isnan(x).any(axis=0)  # named before infinite ones, as in a sparse matrix
+        bad = int(np.flatnonzero(missing if missing.any() else ~np.isfinite(x).all(axis=0))[0])
         _check(x[:, bad], f"column {features[bad]!r} of {frame.where}", private, found)
     return np.hstack([x, np.ones((frame.n, 1))]) if intercept else x

@@ -125,8 +125,8 @@ class Enforcement(Node):
     """How the executor makes a record fit its declared domain.
 
     ``scale``: multiply the record by min(1, r/norm) (a ball). ``clip``: clamp each coordinate (box, linf ball, interval).
-    ``shrink(tau)``: sign(v)*min(|v|, tau) coordinate by coordinate. ``reject``: refuse to run when a record lies outside (the refusal
-    itself is a statement about data, so on private data ``reject`` replaces the record by the public default instead: zeros).
+    ``shrink(tau)``: sign(v)*min(|v|, tau) coordinate by coordinate. ``reject``: the variable of a record outside becomes zeros
+    (refusing to run would be a statement about a record), so the set must contain zero.
     ``map(a -> b, ...)``: replace values, anything else becomes the first listed image.
     """
 
