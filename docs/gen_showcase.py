@@ -1,12 +1,18 @@
-"""Runs the sparse showcase and writes docs/showcase-sparse.md: ``python docs/gen_showcase.py [--data FOLDER] [--pages FOLDER]``.
+"""Runs the sparse showcase and writes its page and reports: ``python docs/gen_showcase.py [--data FOLDER]``; ``--render`` only writes the
+reports again, from the results that are kept in docs/showcase.
 
 One problem under four notions of privacy: simulated (specs/showcase/sparse-four-models-*.dps), scikit-learn's diabetes data, and the
 public/private split of Adult when FOLDER holds ``priv.csv`` and ``pub.csv``. All data are public or simulated, so errors may be measured.
+
+Every file ends with the digest of what stands above it, and tests/docs/test_showcase.py renders the reports again: an edit by hand, or a
+change of the renderer without ``--render``, fails there.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +20,7 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
+KEPT = ROOT / "docs" / "showcase"
 MODELS = {"central": "trusted curator", "labels": "responses private", "sldp": "one gradient a user", "nldp": "one message a user"}
 
 #: Real records: the same four algorithms, clips in the units of the standardised columns.
@@ -79,10 +86,11 @@ def adult(folder: Path) -> tuple[Any, Any, Any]:
 
 def simulated() -> Iterator[tuple[str, Any]]:
     from dpspec.executor.study import study
-    from dpspec.lang.source import parse_file
+    from dpspec.lang.source import parse_text
 
     for model in MODELS:
-        yield model, study(parse_file(ROOT / "specs" / "showcase" / f"sparse-four-models-{model}.dps"), workers=1)
+        path = f"specs/showcase/sparse-four-models-{model}.dps"
+        yield model, study(parse_text((ROOT / path).read_text(encoding="utf-8"), path), workers=1)
 
 
 def real(name: str, x: Any, y: Any, public: Any, epsilons: str, eta: float, rounds: int) -> Iterator[tuple[str, Any]]:
@@ -135,9 +143,16 @@ def ordering(results: list[tuple[str, Any]], variable: str) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="a folder with priv.csv and pub.csv of Adult")
-    parser.add_argument("--pages", type=Path, help="also write the reports of the simulated studies as HTML pages into this folder")
+    parser.add_argument("--render", action="store_true", help="run nothing; write the reports again from the kept results")
     args = parser.parse_args()
+    if args.render:
+        write_pages(KEPT)
+        return
     sim = list(simulated())
+    KEPT.mkdir(parents=True, exist_ok=True)
+    for model, result in sim:
+        kept(model).write_text(json.dumps(result.to_json(), separators=(",", ":")) + "\n", encoding="utf-8")
+    write_pages(KEPT)
     text = [
         "# Sparse regression under four notions of privacy",
         "",
@@ -187,25 +202,28 @@ def main() -> None:
             "",
             *ordering(found, "epsilon"),
         ]
-    (ROOT / "docs" / "showcase-sparse.md").write_text("\n".join(text) + "\n", encoding="utf-8")
-    if args.pages is not None:
-        write_pages(sim, args.pages)
+    (ROOT / "docs" / "showcase-sparse.md").write_text(stamped("\n".join(text) + "\n\n"), encoding="utf-8")
 
 
-def write_pages(results: list[tuple[str, Any]], folder: Path) -> None:
-    """The report of each study as an HTML page, by ``dpspec report``."""
-    import json
-    import subprocess
-    import sys
-    import tempfile
+def stamped(text: str) -> str:
+    """The text with its digest as a last line."""
+    return f"{text}<!-- written by docs/gen_showcase.py; sha256 of the above: {hashlib.sha256(text.encode()).hexdigest()} -->\n"
 
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as scratch:
-        for model, result in results:
-            file = Path(scratch) / f"{model}.json"
-            file.write_text(json.dumps(result.to_json()), encoding="utf-8")
-            page = folder / f"sparse-four-models-{model}.html"
-            subprocess.run([sys.executable, "-m", "dpspec", "report", str(file), "--html", str(page)], check=True)
+
+def kept(model: str) -> Path:
+    """The results of a simulated study."""
+    return KEPT / f"sparse-four-models-{model}.json"
+
+
+def write_pages(folder: Path) -> None:
+    """The report of each kept study as an HTML page, as ``dpspec report`` writes it."""
+    from dpspec.cli.report import with_trade_off
+    from dpspec.report.html import page
+
+    for model in MODELS:
+        body = json.loads(kept(model).read_text(encoding="utf-8"))
+        text = stamped(page(with_trade_off(body, kept(model))))
+        (folder / f"sparse-four-models-{model}.html").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

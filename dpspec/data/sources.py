@@ -117,8 +117,12 @@ def load(
         reason = str(error)
     if records is None:
         fail("DP515", f"{frame.where}: {'the arrays do not fit together' if private else reason}", "lengths and widths must agree")
-    if records.public_x is not None and not np.isfinite(records.public_x.data if is_sparse(records.public_x) else records.public_x).all():
-        fail("DP506", f"{frame.where}: public x holds a value that is missing or infinite", "")
+    if records.public_x is not None:
+        public = records.public_x.data if is_sparse(records.public_x) else records.public_x
+        if np.isnan(public).any():
+            fail("DP504", f"{frame.where}: public x has a missing value", "fill in a constant before loading")
+        if not np.isfinite(public).all():
+            fail("DP506", f"{frame.where}: public x has an infinite value", "replace it before loading")
     return Raw(records, names, frame.where)
 
 
