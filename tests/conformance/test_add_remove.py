@@ -401,6 +401,24 @@ def test_gradient_steps_on_more_than_n_records_do_not_contract() -> None:
     assert apart(100 * n) > stated
 
 
+def test_more_than_n_records_break_the_floor_of_a_precision_matrix() -> None:
+    """Why dp-precision-output bounds |Theta*|_2 by d/rho there: the least eigenvalue is not 1/(r^2 + rho d) or more, as the sharper bound
+    d/rho - (d - 1)/(r^2 + rho d) needs. With 20 n records e1 the minimiser is diagonal, 1/(20 r^2 + rho) and 1/rho (by hand)."""
+    from dpspec.algorithms.matrix import dp_precision_output as module
+    from dpspec.algorithms.matrix._lasso import graphical_lasso
+    from dpspec.algorithms.matrix._moment import second_moment
+
+    c = prepared("dp-precision-output")
+    p, t = c.release.problem, c.release.tunables
+    r, rho = float(p.facts["x_l2"]), float(t.penalty)
+    x = np.tile(np.eye(p.d)[:1] * r, (20 * p.n, 1))
+    theta = graphical_lasso(second_moment(Records(x), n=p.n), rho).theta
+    assert np.diag(theta) == pytest.approx([1 / (20 * r**2 + rho), *[1 / rho] * (p.d - 1)], rel=1e-3)
+    assert theta[0, 0] < module.floor(p, t)
+    assert module.largest_norm(p, t) == pytest.approx(p.d / rho, rel=1e-12)
+    assert module.largest_norm(replace(p, neighbours="zero-out"), t) < p.d / rho
+
+
 def enforced(c: Case, records: Records) -> Any:
     return enforce(records, c.draft.analysis.data, values(c.draft))[0]
 
