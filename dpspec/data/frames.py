@@ -308,7 +308,8 @@ def from_memory(memory: Any, where: str = "the data in memory", width: int | Non
         return Frame(frame.names, frame.n, where, frame.table, frame.matrix, y, rest[0] if rest else None)
     if isinstance(memory, Mapping):
         lower = {str(k).lower(): v for k, v in memory.items()}
-        if "x" in lower and set(lower) <= {"x", "y", "public_x"} and np.ndim(lower["x"]) != 1:
+        rows = "x" in lower and (np.ndim(lower["x"]) != 1 or (isinstance(lower["x"], list) and not lower["x"] and width is not None))
+        if rows and set(lower) <= {"x", "y", "public_x"}:
             frame = from_memory(lower["x"], where, width)
             return Frame(frame.names, frame.n, where, frame.table, frame.matrix, lower.get("y"), lower.get("public_x"))
         from pyarrow import ArrowException, table

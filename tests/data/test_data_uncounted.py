@@ -129,6 +129,7 @@ ARRAYS = {
     "lists": lambda x, y: (x.tolist(), y.tolist()),
     "sparse": lambda x, y: (sparse.csr_matrix(x), y),
     "named": lambda x, y: {"x": x, "y": y},
+    "named lists": lambda x, y: {"x": x.tolist(), "y": y.tolist()},
     "single precision": lambda x, y: (x.astype(np.float32), y.astype(int)),
     "objects": lambda x, y: (x.astype(object), y),
     "frame and series": lambda x, y: (__import__("pandas").DataFrame(x), __import__("pandas").Series(y)),
