@@ -147,14 +147,14 @@ def test_noise_of_the_objective_at_half_is_not_private():
 
 
 SETS = {
-    "dp-gd": ("dp-gd with T = 4, tail = 1", ""),
-    "dp-gd, nesterov": ("dp-gd with method = nesterov, T = 4", ""),
-    "dp-sgd": ("dp-sgd with T = 6, b = 3", ""),
-    "dp-svrg": ("dp-svrg with T = 3, m = 3, b = 2", " + 0.1/2*|w|^2"),
-    "dp-svrg-pp": ("dp-svrg-pp with T = 2, m = 2, b = 2", ""),
-    "dp-katyusha": ("dp-katyusha with T = 3, m = 2, b = 2", " + 0.1/2*|w|^2"),
+    "dp-gd": ("dp-gd with T = 4, tail = 1, eta = 1/2", ""),
+    "dp-gd, nesterov": ("dp-gd with method = nesterov, T = 4, eta_nesterov = 1/2", ""),
+    "dp-sgd": ("dp-sgd with T = 6, b = 3, eta = 1/2", ""),
+    "dp-svrg": ("dp-svrg with T = 3, m = 3, b = 2, eta = 1/2", " + 0.1/2*|w|^2"),
+    "dp-svrg-pp": ("dp-svrg-pp with T = 2, m = 2, b = 2, eta = 1/2", ""),
+    "dp-katyusha": ("dp-katyusha with T = 3, m = 2, b = 2, eta = 1/2", " + 0.1/2*|w|^2"),
     "dp-accmd": ("dp-accmd with T = 4", ""),
-    "dp-mirror-descent": ("dp-mirror-descent with T = 4", ""),
+    "dp-mirror-descent": ("dp-mirror-descent with T = 4, pace = 1000", ""),
     "output-perturbation": ("output-perturbation with T = 5", ""),
 }
 
