@@ -28,8 +28,8 @@ from dpspec.privacy.mechanisms.exponential import Exponential
 from dpspec.privacy.mechanisms.noisy_max import NoisyMax
 from dpspec.privacy.schedule import Draw, Repeat, Tree
 
-#: One of few rounds leaks little about a vertex: eight times epsilon is what the audit of the suite sees. Twice epsilon shows in the laws of
-#: tests/algorithms/convex.
+#: One of few rounds leaks little about a vertex: eight times epsilon is what the audit of the suite sees. Twice epsilon shows in the laws
+#: of tests/algorithms/convex.
 AUDIT_FACTOR = 8
 
 _EVIDENCE = "tests/algorithms/convex/test_frank_wolfe.py::"
