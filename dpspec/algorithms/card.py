@@ -113,6 +113,7 @@ class Card:
         check_names((*self.tunables, *self.options))
         if twice := set(self.tunables) & set(self.options):
             raise ValueError(f"{self.id}: {', '.join(sorted(twice))} is both a tunable and an option")
+
     #: ``several``: it knows the loss by its certified constants, values and gradients alone, so it serves losses of several margins too
     #: (multinomial: K x d weights). ``one``: its proof or its code needs phi(<w, x>, y), and such losses are refused.
     margins: Literal["one", "several"] = "one"
@@ -140,6 +141,15 @@ class Loss:
     lipschitz_inf: float = math.inf  # bounds every coordinate of a record's gradient
     classes: int = 1  # K of a multinomial loss, whose weights are a K x d matrix; 1: phi(<w, x>, y)
     at_zero: float = math.inf  # a bound of the mean loss at w = 0, above its infimum (log 2 for the logistic loss)
+    local: Any = None  # dpspec.symbolic.certificate.Local: the gradients at weights of a given norm, where they are known
+
+    def lipschitz_at(self, norm: float) -> float:
+        """Bounds |grad_w loss(w; z)|_2 over the enforced record domain at every w of the set with |w|_2 <= ``norm``."""
+        return self.lipschitz if self.local is None else min(self.lipschitz, float(self.local.length(norm)))
+
+    def spread_at(self, norm: float) -> float:
+        """Bounds the distance of two records' gradients at every w of the set with |w|_2 = ``norm``."""
+        return 2 * self.lipschitz if self.local is None else min(2 * self.lipschitz, float(self.local.spread(norm)))
 
     @property
     def smooth_penalty(self) -> bool:

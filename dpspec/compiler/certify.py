@@ -177,6 +177,7 @@ def _loss(certificate: Any) -> Loss:
         lipschitz_inf=float(certificate.lipschitz_inf),
         classes=certificate.classes,
         at_zero=float(certificate.at_zero),
+        local=certificate.local,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from dpspec.symbolic.domains import Margin
 from dpspec.symbolic.findings import Finding
@@ -15,6 +15,15 @@ from dpspec.symbolic.rounding import down, up
 
 if TYPE_CHECKING:  # NumPy comes in only when the loss is evaluated
     from dpspec.symbolic.margin import MarginLoss
+
+
+class Local(Protocol):
+    """Bounds of the gradients of records at weights of a given l2 norm: see :mod:`dpspec.symbolic.local`."""
+
+    def length(self, norm: float) -> float: ...
+
+    def spread(self, norm: float) -> float: ...
+
 
 Method: TypeAlias = Literal["closed form", "interval branch and bound", "none"]
 
@@ -31,7 +40,8 @@ class Certificate:
     sup|phi'|, sup|phi''| and inf phi''. ``form``: the data part in normal form, None when there is none. ``exact_regulariser`` is False
     when the loss has a data-independent term that is neither ridge, l1 nor one group norm. ``classes``: K of ``factor`` times a
     multinomial loss, whose weights are a K x d matrix and which has no ``form``; 1 for a loss of one margin. ``at_zero``: a bound of the
-    loss of a record at w = 0, above the infimum of the loss (logistic and multinomial losses; infinite for others).
+    loss of a record at w = 0, above the infimum of the loss (logistic and multinomial losses; infinite for others). ``local``: the
+    gradients at weights of a given norm (:mod:`dpspec.symbolic.local`), None without a closed form.
     """
 
     name: str
@@ -58,6 +68,7 @@ class Certificate:
     classes: int = 1
     factor: Fraction = Fraction(1)
     at_zero: float = math.inf
+    local: Local | None = None
 
     @property
     def ok(self) -> bool:

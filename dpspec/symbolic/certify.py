@@ -24,6 +24,7 @@ from dpspec.symbolic.domains import Margin, RecordDomain, closed, margin_range, 
 from dpspec.symbolic.extrema import case_constants
 from dpspec.symbolic.findings import Claim, Finding
 from dpspec.symbolic.groups import GroupTerm
+from dpspec.symbolic.local import local_lipschitz
 from dpspec.symbolic.losses import recognise
 from dpspec.symbolic.normal import BadParameter, NoNormalForm, NoValue, Poly, Scope, normal_form
 from dpspec.symbolic.parts import Case, Parts, cases, of_difference, split
@@ -187,6 +188,7 @@ def _constants(parts: Parts, cases: tuple[Case, ...], margin: Margin, x: RecordD
         exact_regulariser=not parts.other.terms,
         at_zero=_at_zero(parts.data) if name == "logistic" else math.inf,
         group=None if parts.group is None else GroupTerm(float(parts.group[0]), parts.group[1]),
+        local=local_lipschitz(cases, margin, x.l2),
     )
     draft = Draft(certificate, parts, cases, margin, x, slope, curve, least, max(strong, Fraction(0)), points, concave)
     boxes = sum(r.boxes for _, r in results)

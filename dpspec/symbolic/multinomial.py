@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpspec.symbolic.certificate import Certificate
@@ -38,7 +38,7 @@ from dpspec.symbolic.findings import Claim, Finding
 from dpspec.symbolic.losses import drop_free, exp_down, exp_up
 from dpspec.symbolic.normal import Fn, Mono, NoNormalForm, Poly, Pow
 from dpspec.symbolic.parts import Parts
-from dpspec.symbolic.rounding import down, padded_down, padded_up, show, sqrt_up, up
+from dpspec.symbolic.rounding import coarse_up, down, padded_down, padded_up, show, sqrt_up, up
 
 NAME = "multinomial"
 HALF, ONE, TWO = Fraction(1, 2), Fraction(1), Fraction(2)
@@ -102,6 +102,25 @@ def extrema(classes: int, rho: Fraction | None) -> Extrema:
     whole = math.floor(wrong / most)
     squares = wrong**2 + whole * most**2 + (wrong - whole * most) ** 2
     return Extrema(min(sqrt_up(TWO), sqrt_up(squares)), wrong, min(HALF, _largest(K, rho)))
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """As :class:`dpspec.symbolic.local.LocalLipschitz`, for weights of Frobenius norm at most r."""
+
+    classes: int
+    factor: Fraction
+    x: Fraction
+    _known: dict[float, float] = field(default_factory=dict, compare=False, repr=False)
+
+    def length(self, norm: float) -> float:
+        r = coarse_up(norm)
+        if r not in self._known:
+            self._known[r] = up(self.factor * extrema(self.classes, Fraction(r) * self.x).slope * self.x)
+        return self._known[r]
+
+    def spread(self, norm: float) -> float:
+        return 2 * self.length(norm)
 
 
 def _largest(K: Fraction, rho: Fraction) -> Fraction:
@@ -169,6 +188,7 @@ def certificate(
         classes=K,
         factor=loss.factor,
         at_zero=up(loss.factor * padded_up(math.log(K))),
+        local=None if x.l2 is None else Local(K, loss.factor, x.l2),
         evidence=_evidence(loss, bounds, rho, parts),
         exact_regulariser=plain,
     )

@@ -11,6 +11,7 @@ from fractions import Fraction
 #: Relative slack put on a value that came out of ``math``'s exp, log1p, sqrt and a handful of operations on doubles. Those are
 #: accurate to a few units in the last place (2^-52 each); 2^-44 leaves more than a hundred of them.
 SLACK = Fraction(1, 2**44)
+_SLACK = float(SLACK)
 
 
 def up(value: Fraction | int) -> float:
@@ -29,12 +30,27 @@ def down(value: Fraction | int) -> float:
 
 def padded_up(value: float) -> Fraction:
     """An upper bound of the real number that ``value`` approximates to a few units in the last place."""
-    exact = Fraction(value)
-    return exact + abs(exact) * SLACK + Fraction(1, 2**1060)
+    if abs(value) < 1e-280:  # where units in the last place are absolute, in the end
+        exact = Fraction(value)
+        return exact + abs(exact) * SLACK + Fraction(1, 2**1060)
+    # a double, so that later sums and products stay short: rounding to nearest loses less than the next double gains
+    return Fraction(math.nextafter(value + abs(value) * _SLACK, math.inf))
 
 
 def padded_down(value: float) -> Fraction:
     return -padded_up(-value)
+
+
+def coarse_up(value: float) -> float:
+    """The least number with six binary digits that is not below ``value`` (finite, not negative): at most 1/32 larger."""
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(math.ceil(mantissa * 64), exponent - 6)
+
+
+def coarse_down(value: float) -> float:
+    """The greatest number with six binary digits that is not above ``value`` (finite, not negative)."""
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(math.floor(mantissa * 64), exponent - 6)
 
 
 def sqrt_up(value: Fraction) -> Fraction:

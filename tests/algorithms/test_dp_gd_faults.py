@@ -37,7 +37,7 @@ def published(epsilon: float, delta: float, lipschitz: float = 1.0, n: int = 100
     p = minimise(n, 5, logistic(), lipschitz=lipschitz, facts={"epsilon": epsilon, "delta": delta})
     t = tunables(dp_gd, p, T=100)
     budget = Budget(epsilon=str(epsilon), delta=str(delta))
-    return dp_gd.published(p, t, budget), plan(dp_gd, p, t, budget).scale("gradient"), dp_gd.sensitivity(p)
+    return dp_gd.published(p, t, budget), plan(dp_gd, p, t, budget).scale("gradient"), dp_gd.mean_sensitivity(p)
 
 
 def test_lemma_2_1_9_lacks_the_square():

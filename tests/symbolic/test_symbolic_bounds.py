@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 import sympy
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpspec.spec.expr import Bin, Call, Expr, Name, NotANumber, Unbound, evaluate, num
@@ -160,6 +160,7 @@ def test_least_n_by_hand() -> None:
     c=st.floats(0.1, 50.0),
     target=st.floats(1e-4, 0.5),
 )
+@example(a=0.21875, q=2.0, c=1.0, target=0.5)
 def test_inversion_round_trip(a: float, q: float, c: float, target: float) -> None:
     """The least n meets the target and n - 1 does not, for c log(n)^q/n^a past its maximum at n = exp(q/a)."""
     b = BoundExpr(Bin("/", Bin("*", num(F(c)), Bin("^", Call("log", (Name("n"),)), num(F(q)))), Bin("^", Name("n"), num(F(a)))))
@@ -168,8 +169,14 @@ def test_inversion_round_trip(a: float, q: float, c: float, target: float) -> No
         return c * math.log(n) ** q / n**a
 
     s = b.solve_for("n", target, {}, (2.0, 1e15))
-    if f(1e15) > target:
+    if f(1e15) > target and s.status == "solved":  # met below the rise only: the greatest such n
+        assert (s.side, f(2.0) <= target) == ("greatest", True)
+        assert s.value is not None
+        assert all(f(2.0 + (s.value - 2.0) * k / 8) <= target * (1 + 1e-12) for k in range(9))
+        assert f(s.value + 1) > target * (1 - 1e-12)
+    elif f(1e15) > target:
         assert s.status == "never"
+        assert f(2.0) > target * (1 - 1e-12)
     elif s.status == "solved":
         assert s.value is not None
         assert s.value == int(s.value)

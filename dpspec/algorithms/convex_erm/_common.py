@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,9 +17,16 @@ STRENGTH_ANY: Final = f"{STRENGTH} else epsilon/sqrt(d + 1)"
 
 
 def refused(
-    p: Problem, *, smooth: bool = False, strongly: bool = False, fixed_batches: bool = False, exact_projections: bool = False
+    p: Problem,
+    *,
+    smooth: bool = False,
+    strongly: bool = False,
+    fixed_batches: bool = False,
+    exact_projections: bool = False,
+    ridge_counts: bool = False,
 ) -> str | None:
-    """The first requirement of a convex empirical risk that fails, or None. ``exact_projections``: the guarantee rests on them."""
+    """The first requirement of a convex empirical risk that fails, or None. ``exact_projections``: the guarantee rests on them;
+    ``ridge_counts``: records' losses may be convex only together with the ridge."""
     if getattr(p.task, "pairwise", False):
         return "the loss is over pairs of records"
     if p.loss is None:
@@ -28,7 +35,7 @@ def refused(
         return "no finite Lipschitz constant of the loss is proved over the enforced record domain"
     if not p.loss.convex:
         return "the loss is not proved convex in w"
-    if not p.loss.data_convex:  # 'mu >= lam' and 'steps contract by 1 - eta*lam' are false for a loss that eats up a part of the ridge
+    if not (p.loss.data_convex or ridge_counts):  # 'mu >= lam' and 'steps contract by 1 - eta*lam' are false for a loss that eats up a part of the ridge
         return "a record's loss is proved convex only together with the ridge term, and the method needs it convex by itself"
     if p.task.over.kind == "sparse":
         return "the k-sparse vectors are not a convex set"
@@ -52,7 +59,8 @@ def summed(p: Problem, count: int | None = None) -> float:
     """What a sensitivity of (1/count) sum grad phi_i is multiplied by because neighbours' sums are rounded differently.
 
     A sum of m vectors of length L in blocks of R is off by at most (R + m/R) u m L in any order within them, u = 2^-53 (Higham 2002,
-    section 4.2); R <= 2^18 in :mod:`dpspec.algorithms.objective`, and R >= 256. Twice that over the sensitivity is 3e-5 at a million records.
+    section 4.2); R <= 2^18 in :mod:`dpspec.algorithms.objective`, and R >= 256. Twice that over the sensitivity is 3e-5 at a million
+    records.
     """
     m = p.n if count is None else count
     return 1.0 + 2 / moved(p) * m * (min(m, 2**18) + m / 256) * 2.0**-53
@@ -62,6 +70,32 @@ def mean_sensitivity(p: Problem, count: int | None = None) -> float:
     """l2 sensitivity of (1/count) sum grad phi_i, |grad phi_i| <= L, with the public divisor ``count`` (n when left out), rounded up."""
     assert p.loss is not None
     return math.nextafter(moved(p) * p.loss.lipschitz / (p.n if count is None else count) * summed(p, count), math.inf)
+
+
+#: Relative rounding error of the norm of the weights and of a mean of gradients, with room; and the least share, so that rounding errors
+#: are never scaled up past it.
+_SLACK: Final = 1.0 + 1e-9
+_FLOOR: Final = 1e-6
+
+
+def steepness(p: Problem, w: Vector) -> float:
+    """What neighbours move the sum of gradients at ``w`` by, as a share of what they move any sum of gradients by (2L under replace-one,
+    else L): by :mod:`dpspec.symbolic.local`, rounded up, at most 1."""
+    assert p.loss is not None
+    here = p.loss.spread_at(norm(w)) if p.neighbours == "replace-one" else p.loss.lipschitz_at(norm(w) * _SLACK)
+    return min(1.0, max(here / (moved(p) * p.loss.lipschitz) * _SLACK, _FLOOR))
+
+
+def noisy_gradient(release: Any, records: Any, p: Problem, w: Vector) -> Vector:
+    """The draw ``gradient`` of the mean gradient of the data part at ``w``, an iterate, so a function of earlier releases.
+
+    Gradients at ``w`` may be shorter, and closer together, than those anywhere (a logistic loss: 1/2 long and 1 apart at w = 0, 1 and 2 in
+    general). The mean is divided by the public share that neighbours can move it by, so that its sensitivity is that of the plan, 2L/n
+    under replace-one, and the noisy one multiplied by it: adaptive composition at the planned noise multiplier.
+    """
+    share = steepness(p, w)
+    noisy: Vector = release.gaussian("gradient", p.objective.data_gradient(w, records, p.n) / share, sensitivity=mean_sensitivity(p))
+    return noisy * share
 
 
 def is_pure(p: Problem) -> bool:

@@ -8,13 +8,14 @@ from the public point of the set nearest to 0; released is the average of the la
 Source: 000, sections 3.1.1 and 3.1.5, names the method without steps (the comparator of Tables 3.1 and 3.2) and 000, section 4.1.1,
 calibrates it through zCDP (Lemmas 2.1.8 to 2.1.10). Differences: the noise is exact (T Gaussian draws compose to one Gaussian), T,
 eta and the momentum follow from public numbers, and only the data part of the gradient is noised: the regulariser is the same for
-every record, so it cancels in the sensitivity 2L/n (replace-one) or L/n (add/remove with the public n as divisor, zero-out).
+every record, so it cancels in the sensitivity 2L/n (replace-one) or L/n (add/remove with the public n as divisor, zero-out). The noise
+of a step is s or less: near the origin gradients are shorter than L, and iterates are public (``_common.noisy_gradient``).
 
 Step sizes. Let tau be the total step length. T draws need s = S*sqrt(T)/mu, S the sensitivity, mu the budget, so a plain run of T
 steps eta = tau/T has error about D^2/(2 tau) + 2 d tau (L/(n mu))^2 *whatever T is*: tau = D n mu/(2 L sqrt(d)) is best, and ridge
-regularisation makes anything beyond some multiple of 1/lam useless. D is the radius of the set or, without one, the natural scale
-L/B of a weight. T is then chosen for its cost alone: plain steps while they are cheap, else 6*sqrt(B tau) steps with the momentum
-that covers the same length. The two constants (4/lam, 6) and tail = 1/2 were set on synthetic problems.
+regularisation makes anything beyond some multiple of 1/lam useless. D is the radius of the set or, without one, twice the natural
+scale L/B of a weight. T is then chosen for its cost alone: plain steps while they are cheap, else 6*sqrt(B tau) steps with the
+momentum that covers the same length. The constants (2, 4/lam, 6) and tail = 1/2 were set on synthetic problems (benchmarks/steps.py).
 
 Bounds, with B the smoothness of F, D >= |w_0 - w*|, Q the diameter of the set, h = eta B < 1 and c = 1/(2(1 - h)), or (1 + h)/2 on
 R^d with a ridge only. One step of prox-gradient with noise e has, for every u of the set, by smoothness, convexity and the prox
@@ -33,7 +34,7 @@ inequality for z, multiplied by th_t and divided by th_t^2, telescopes ((1 - th_
 
     F(w_T) - F* <= (4/(T + 1)^2) (D^2/(2 eta) + sum_t ((t + 2)/2)^2 eta |e_t|^2/(2(1 - h)) + sum_t (t + 2)/2 <e_t, w* - z_t>).   (nesterov)
 
-In expectation |e_t|^2 is d s^2. With probability 1 - beta it is bounded by Laurent and Massart's inequality and the martingale by
+In expectation |e_t|^2 is at most d s^2. With probability 1 - beta it is bounded by Laurent and Massart's inequality and the martingale by
 its sub-Gaussian tail, beta/2 each.
 """
 
@@ -45,6 +46,7 @@ from typing import Any
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
+from dpspec.algorithms.convex_erm._common import mean_sensitivity, noisy_gradient, refused
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.sets import Vector, constraint_set
@@ -73,7 +75,7 @@ CARD = Card(
     options={"method": ("momentum", "nesterov")},
     tunables={
         "reach": Tunable(
-            "min(w_radius, L/B) else L/B", "distance to cover: the radius of the set, at most the natural scale L/B of a weight"
+            "min(w_radius, 2*L/B) else 2*L/B", "distance to cover: the radius of the set, at most twice the natural scale L/B of a weight"
         ),
         "strength": Tunable(STRENGTH, STRENGTH_SOURCE),
         "smoothness": Tunable("B + lam", "smoothness of F: that of the loss and the ridge weight"),
@@ -218,47 +220,27 @@ CARD = Card(
 )
 
 
-def sensitivity(p: Problem) -> float:
-    """l2 sensitivity of the mean gradient (1/n) sum grad phi_i, |grad phi_i| <= L, with the public n as divisor, rounded up."""
-    assert p.loss is not None
-    moved = 2.0 if p.neighbours == "replace-one" else 1.0  # replaced, or one summand appears or vanishes
-    return math.nextafter(moved * p.loss.lipschitz / p.n, math.inf)
-
-
 def accepts(p: Problem, t: Tunables) -> str | None:
-    if getattr(p.task, "pairwise", False):
-        return "the loss is over pairs of records"
-    if p.loss is None:
-        return "the loss has no certificate"
-    if not (math.isfinite(p.loss.lipschitz) and p.loss.lipschitz > 0):
-        return "no finite Lipschitz constant of the loss is proved over the enforced record domain"
-    if not p.loss.convex:
-        return "the loss is not proved convex in w"
-    if p.task.over.kind == "sparse":
-        return "the k-sparse vectors are not a convex set"
-    if not (t.eta > 0 and t.eta_nesterov > 0):
-        return "the step size must be positive"
-    return None
+    return refused(p, ridge_counts=True) or (None if t.eta > 0 and t.eta_nesterov > 0 else "the step size must be positive")
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:
-    return Repeat(Draw("gradient", Gaussian(sensitivity(p), p.d)), t.T)
+    return Repeat(Draw("gradient", Gaussian(mean_sensitivity(p), p.d)), t.T)
 
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
-    f, s = p.objective, sensitivity(p)
+    f = p.objective
 
-    def noisy_gradient(w: Vector) -> Vector:
-        g: Vector = release.gaussian("gradient", f.data_gradient(w, records, p.n), sensitivity=s)
-        return g + float(f.l2) * w
+    def gradient(w: Vector) -> Vector:
+        return noisy_gradient(release, records, p, w) + float(f.l2) * w
 
     start = f.over.start(p.d)
     if t.method == "nesterov":
-        return Estimate(_nesterov(start, noisy_gradient, f.prox, t.T, t.eta_nesterov))
+        return Estimate(_nesterov(start, gradient, f.prox, t.T, t.eta_nesterov))
     w, before = start, start
     total, kept = np.zeros(p.d), math.ceil(t.tail * t.T)
     for step in range(t.T):
-        g = noisy_gradient(w)
+        g = gradient(w)
         w, before = f.prox(w - t.eta * g + t.momentum * (w - before), t.eta), w
         if step >= t.T - kept:
             total += w
@@ -331,7 +313,7 @@ def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:
         return ()
     from dpspec.privacy.published import advanced_composition_sigma, epsilon_spent, zcdp_gaussian_sigma
 
-    e, delta, S, T = float(budget.epsilon_exact), float(budget.delta_exact), sensitivity(p), t.T
+    e, delta, S, T = float(budget.epsilon_exact), float(budget.delta_exact), mean_sensitivity(p), t.T
 
     def entry(source: str, formula: str, scale: float, remark: str) -> Published:
         return Published(source, "gradient", formula, scale, epsilon_spent(scale, S, T, budget.delta_exact), remark)
