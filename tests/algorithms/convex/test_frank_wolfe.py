@@ -9,9 +9,10 @@ from scipy.stats import laplace
 
 from dpspec.algorithms.convex_erm import dp_frank_wolfe
 from dpspec.algorithms.convex_erm.dp_frank_wolfe import clipped_gradient
+from dpspec.algorithms.objective import Objective
 from dpspec.data.records import Records
 from dpspec.spec.expr import Num
-from dpspec.spec.model import Ball
+from dpspec.spec.model import Ball, Polytope
 from tests.algorithms.support import logistic, minimise, plan, study, tunables
 
 
@@ -72,3 +73,20 @@ def test_the_bound_holds_on_a_random_problem():
     assert all(np.abs(w).sum() <= 2 + 1e-9 for w in found)
     errors = [f.value(w, records) - best for w in found]
     assert -1e-9 < np.mean(errors) <= bound
+
+
+def test_scores_of_a_polytope_move_by_the_l1_norm_of_its_corners(tmp_path):
+    """Corners +-(1, 1), entries clipped to 0.1: a record with the gradient (0.7, 0.7) against its opposite moves a score by 2*0.1*2/n, more
+    than the l2 norm of a corner would allow; without the clip binding, L times the l2 norm is the smaller bound and holds as well."""
+    path = tmp_path / "corners.csv"
+    corners = np.array([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])
+    np.savetxt(path, corners, delimiter=",")
+    n = 10
+    p = minimise(n, 2, logistic(), over=Polytope(vertices=str(path)), facts={"w_radius": math.sqrt(2)})
+    x = np.zeros((n, 2))
+    x[0] = 1 / math.sqrt(2)
+    f = Objective(lambda u, y: y * u, lambda u, y: y * np.ones_like(u))
+    for clip, attained in ((0.1, 2 * 0.1 * 2 / n), (1.0, 2 * 1.0 * math.sqrt(2) / n)):
+        scores = [corners @ clipped_gradient(f, np.zeros(2), Records(x, s * np.ones(n)), n, clip, 1.0) for s in (1.0, -1.0)]
+        assert math.isclose(np.abs(scores[0] - scores[1]).max(), attained, rel_tol=1e-12)
+        assert attained * (1 - 1e-12) <= dp_frank_wolfe.sensitivity(p, tunables(dp_frank_wolfe, p, clip=clip)) <= attained * (1 + 1e-9)
