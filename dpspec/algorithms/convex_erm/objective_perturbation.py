@@ -2,7 +2,8 @@
 
     w = argmin over the set of F(w) + extra/2 |w|^2 + <b, w>/n, and noise for the gap between the solver's point and the minimiser.
 
-Under a pure budget b has density exp(-epsilon'|b|/(2L)) (000, Table 3.1: Chaudhuri et al. 2011), with a delta it is Gaussian
+Under a pure budget b has density exp(-epsilon'|b|/(2L)) (L under add-remove and zero-out, where one term comes or goes, however many
+there are; 000, Table 3.1: Chaudhuri et al. 2011), with a delta it is Gaussian
 (Tables 3.1 to 3.3: Kifer, Smith, Thakurta 2012; Talwar, Thakurta, Zhang 2014): the proofs, re-derived for replace-one, stand at
 :class:`dpspec.privacy.mechanisms.objective.ObjectivePerturbation` and
 :class:`~dpspec.privacy.mechanisms.objective_gaussian.GaussianObjective`.
@@ -25,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
-from dpspec.algorithms.convex_erm._common import STRENGTH_ANY, distance, is_pure, refused
+from dpspec.algorithms.convex_erm._common import STRENGTH_ANY, distance, is_pure, moved, refused
 from dpspec.algorithms.convex_erm._solve import FLOOR, stationary, too_fine
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH_SOURCE
@@ -160,7 +161,7 @@ def _pure_extra(p: Problem, level: float, ridge: float) -> float:
 
 def _mechanism(p: Problem, ridge: float) -> ObjectivePerturbation:
     assert p.loss is not None
-    return ObjectivePerturbation(p.n, p.d, p.loss.lipschitz, p.loss.smooth, p.loss.l2 + ridge)
+    return ObjectivePerturbation(p.n, p.d, p.loss.lipschitz, p.loss.smooth, p.loss.l2 + ridge, moved(p))
 
 
 def _gap_sensitivity(p: Problem, t: Tunables) -> float:
@@ -181,7 +182,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 def _gaussian(p: Problem, t: Tunables) -> GaussianObjective:
     assert p.loss is not None
     delta = float(p.facts["delta"]) * (1 - 1e-12)
-    return GaussianObjective(p.n, p.d, p.loss.lipschitz, p.loss.smooth, p.loss.l2, delta, t.tolerance, _ridge(t))
+    return GaussianObjective(p.n, p.d, p.loss.lipschitz, p.loss.smooth, p.loss.l2, delta, t.tolerance, _ridge(t), moved(p))
 
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
@@ -192,7 +193,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     def solve(linear: Vector, extra: float) -> Vector:
         return stationary(f, records, p.n, B, L, linear, extra + public, t.tolerance)
 
-    w = release.objective("objective", solve, sensitivity=2.0 * L)
+    w = release.objective("objective", solve, sensitivity=moved(p) * L)
     if is_pure(p):
         w = release.norm_laplace("gap", w, sensitivity=_gap_sensitivity(p, t))
     return Estimate(f.over.project(np.asarray(w)))

@@ -17,12 +17,14 @@ from dpspec.privacy.schedule import Family, Norm
 @dataclass(frozen=True, slots=True)
 class ObjectivePerturbation:
     """argmin over R^p of (1/n)*sum phi(<x_i, w>, y_i) + (l2 + extra)/2*|w|^2 + <b, w>/n, density of b proportional to
-    exp(-epsilon'*|b|_2/sensitivity): epsilon-DP under replace-one. Level = epsilon.
+    exp(-epsilon'*|b|_2/sensitivity): epsilon-DP. Level = epsilon.
 
     phi is convex and twice differentiable; ``lipschitz`` bounds |phi'|*|x| and ``smooth`` bounds phi''*|x|^2. ``sensitivity`` =
-    2*lipschitz is the change of the sum of gradients. The map from b to the minimiser has a Jacobian whose determinant changes by
-    the ratio (1 + a u^T B^-1 u)/(1 + a' v^T B^-1 v) <= 1 + smooth/(n*Lambda) between neighbours, where B >= n*Lambda*I is the part that
-    both share and Lambda = l2 + extra, so epsilon' = epsilon - ln(1 + smooth/(n*Lambda)).
+    moved*lipschitz is the change of the sum of gradients: ``moved`` is 2 where a record is replaced, and 1 where it is added, removed or
+    zeroed at the same public n (one of the two rank-one terms below is then absent, however many records there are). The map from b to
+    the minimiser has a Jacobian whose determinant changes by the ratio (1 + a u^T B^-1 u)/(1 + a' v^T B^-1 v) <= 1 + smooth/(n*Lambda)
+    between neighbours, where B >= n*Lambda*I is the part that both share and Lambda = l2 + extra, so
+    epsilon' = epsilon - ln(1 + smooth/(n*Lambda)).
     ``extra`` is the least addition with epsilon' >= epsilon/2. (Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 2, has the square of the
     determinant factor; 000, Table 3.1.)
 
@@ -39,6 +41,7 @@ class ObjectivePerturbation:
     lipschitz: float
     smooth: float
     l2: float
+    moved: float = 2.0
     kind: ClassVar[str] = "objective-perturbation"
     method: ClassVar[str] = "objective"
     family: ClassVar[Family] = "pure"
@@ -46,13 +49,13 @@ class ObjectivePerturbation:
     reference: ClassVar[str] = "Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 2 (determinant factor sharpened); 000 Table 3.1"
 
     def __post_init__(self) -> None:
-        check_positive(n=self.n, dim=self.dim, lipschitz=self.lipschitz, smooth=self.smooth)
+        check_positive(n=self.n, dim=self.dim, lipschitz=self.lipschitz, smooth=self.smooth, moved=self.moved)
         if not (math.isfinite(self.l2) and self.l2 >= 0):
             raise ValueError(f"l2 must be at least 0, not {self.l2!r}")
 
     @property
     def sensitivity(self) -> float:
-        return 2.0 * self.lipschitz
+        return self.moved * self.lipschitz
 
     @property
     def size(self) -> int:

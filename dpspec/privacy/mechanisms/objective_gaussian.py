@@ -49,7 +49,8 @@ class GaussianObjective:
     limits.
 
     A general loss has no such u and v, and its determinants differ by (1 + smooth/(n Lambda))^dim. The printed change of gradients is L
-    (add/remove) or 2L (replace-one); this proof is for replace-one and covers the others.
+    (add/remove) or 2L (replace-one). Where a record is added, removed or zeroed (``moved`` 1), t = s u alone and (1) is one term more or
+    less on the same common part, however many records there are: with mu = L/s the loss is at most c + mu^2/2 + mu |Z|, whose tail is 2 Q.
 
     The minimiser is found up to ``tolerance`` (norm of a subgradient of the mean objective), and the secure source draws b on a grid: as
     the rounding of a continuous b, it is at most s*sqrt(dim)/2^27 from it. Without more, minimisers of neighbours would lie on different
@@ -65,6 +66,7 @@ class GaussianObjective:
     delta: float
     tolerance: float
     ridge: float = 0.0
+    moved: float = 2.0
     kind: ClassVar[str] = "objective-gaussian"
     method: ClassVar[str] = "objective"
     family: ClassVar[Family] = "approx"
@@ -78,8 +80,8 @@ class GaussianObjective:
 
     @property
     def sensitivity(self) -> float:
-        """Change of the sum of gradients."""
-        return 2.0 * self.lipschitz
+        """Change of the sum of gradients: ``moved`` times one."""
+        return self.moved * self.lipschitz
 
     @property
     def size(self) -> int:
@@ -94,7 +96,7 @@ class GaussianObjective:
         return math.log1p(self.smooth / (self.n * (self.l2 + self.extra(level)))) * (1.0 + 1e-12)
 
     def linear_mu(self, level: float) -> float:
-        """mu = 2L/s of the linear term."""
+        """mu = sensitivity/s of the linear term."""
         epsilon = ((1 - GAP) * level - self.determinants(level)) * (1 - 1e-12)
         return _largest_mu(epsilon, (1 - GAP) * self.delta * (1 - 1e-12))
 
