@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 import json
-import math
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -59,17 +58,11 @@ def emit_json(value: Any) -> None:
     """The one document of ``--format json``. Numbers that JSON has no word for (infinite, not a number) become null."""
     if _document.written:
         raise RuntimeError("a second JSON document on stdout")
-    text = json.dumps(_finite(value), indent=2, sort_keys=False, allow_nan=False, default=str)
+    from dpspec.executor.record import finite
+
+    text = json.dumps(finite(value), indent=2, sort_keys=False, allow_nan=False, default=str)
     _document.written = True
     sys.stdout.write(text + "\n")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {k: _finite(v) for k, v in value.items()}
-    return [_finite(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
 def refuse(message: str, help: str = "", code: str = "DP416") -> NoReturn:

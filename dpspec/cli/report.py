@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -104,4 +105,17 @@ def _body(path: Path) -> dict[str, Any]:
     known = isinstance(body, dict) and (body.get("mode") in ("study", "release") or ("guarantee" in body and "releases" in body))
     if not known:
         refuse(f"{path} is neither a plan, nor a record, nor a study", _STORED)
-    return dict(body)
+    return _infinite_again(body) if body.get("mode") == "study" else dict(body)
+
+
+def _infinite_again(study: dict[str, Any]) -> dict[str, Any]:
+    """A stored study whose errors were infinite (JSON has null there), so that it is shown as it was measured."""
+
+    def number(value: Any) -> Any:
+        return math.inf if value is None else [number(v) for v in value] if isinstance(value, list) else value
+
+    def point(p: dict[str, Any]) -> dict[str, Any]:
+        errors = {k: {s: number(v) for s, v in p[k].items()} for k in ("error", "reference_error") if p.get(k)}
+        return {**p, **errors}
+
+    return {**study, "points": [point(p) for p in study["points"]]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,11 +95,25 @@ class StudyResult:
         return study_text(self.to_json())
 
 
-def write_json(body: Mapping[str, Any], file: Path) -> Path:
+def write_json(body: Mapping[str, Any], file: Path, *, exact: bool = False) -> Path:
+    """The file appears whole or not at all. Numbers that JSON has no word for become null; ``exact`` keeps them as Python's JSON reads
+    them (Infinity, NaN), for files that only dpspec reads."""
     partial = file.with_name(file.name + ".partial")
-    partial.write_text(json.dumps(body, indent=2, allow_nan=False, default=_plain) + "\n", encoding="utf-8")
+    text = json.dumps(body if exact else finite(body), indent=2, allow_nan=exact, default=_plain)
+    partial.write_text(text + "\n", encoding="utf-8")
     partial.replace(file)
     return file
+
+
+def finite(value: Any) -> Any:
+    """The value with null for every number that is infinite or not a number."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {k: finite(v) for k, v in value.items()}
+    if hasattr(value, "tolist"):
+        return finite(value.tolist())
+    return [finite(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
 def _plain(value: Any) -> Any:

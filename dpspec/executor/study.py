@@ -90,7 +90,7 @@ def study(
                     done[name] = result
                     if folder is not None:
                         folder.mkdir(parents=True, exist_ok=True)
-                        write_json(result.to_json(), folder / f"{name}.json")
+                        write_json(result.to_json(), folder / f"{name}.json", exact=True)
                     if progress is not None:
                         progress("", len(done), total)
     except KeyboardInterrupt:

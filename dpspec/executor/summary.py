@@ -47,13 +47,13 @@ def error_json(measure: str, errors: Sequence[float]) -> dict[str, Any]:
     """Mean, spread and the 95% interval of the mean; one trial has no interval and gets its own value."""
     e = np.asarray(errors, dtype=np.float64)
     mean = float(e.mean())
-    std = float(e.std(ddof=1)) if e.size > 1 else 0.0
+    std = 0.0 if e.size < 2 else float(e.std(ddof=1)) if math.isfinite(mean) else math.inf
     return {
         "measure": measure,
         "mean": mean,
         "std": std,
         "ci95": list(mean_interval(e)),
-        "q95": float(np.quantile(e, 0.95)),
+        "q95": float(np.quantile(e, 0.95, method="linear" if math.isfinite(mean) else "higher")),
         "median": float(np.median(e)),
         "values": [float(v) for v in e],
     }
@@ -62,7 +62,7 @@ def error_json(measure: str, errors: Sequence[float]) -> dict[str, Any]:
 def mean_interval(e: Vector) -> tuple[float, float]:
     """95% interval of the mean: on the log scale for errors that cannot be negative, else Student's."""
     mean = float(e.mean())
-    if e.size < 2:
+    if e.size < 2 or not math.isfinite(mean):
         return mean, mean
     half = t_quantile(e.size - 1) * float(e.std(ddof=1)) / math.sqrt(e.size)
     if mean > 0 and float(e.min()) >= 0 and half / mean < 50:
@@ -75,10 +75,12 @@ def relative_half_width(errors: Sequence[float]) -> float:
     e = np.asarray(errors, dtype=np.float64)
     if e.size < 2:
         return math.inf
+    mean = float(e.mean())
+    if not math.isfinite(mean):
+        return math.inf
     spread = float(e.std(ddof=1))
     if spread == 0:
         return 0.0
-    mean = float(e.mean())
     return t_quantile(e.size - 1) * spread / math.sqrt(e.size) / mean if mean > 0 else math.inf
 
 
@@ -104,6 +106,8 @@ def judge(bound: BoundValue, errors: Sequence[float], level: float = LEVEL) -> t
             return True, chance
         return (False if chance < level else None), chance
     mean = float(e.mean())
+    if not math.isfinite(mean):  # an infinite error that can happen makes the expectation infinite
+        return (None, None) if math.isnan(mean) else (False, 0.0)
     spread = float(e.std(ddof=1)) / math.sqrt(e.size) if e.size > 1 else 0.0
     if spread == 0:
         if mean <= bound.value:
@@ -155,7 +159,7 @@ def cost_of_privacy(errors: Sequence[float], reference: Sequence[float]) -> dict
         return None
     e, r = np.asarray(errors, dtype=np.float64), np.asarray(reference, dtype=np.float64)
     above, below = float(e.mean()), float(r.mean())
-    if above <= 0 or below <= 0:
+    if not (0 < above < math.inf and 0 < below < math.inf):
         return None
     if e.size < 2:
         return {"ratio": above / below, "ci95": [above / below, above / below]}
@@ -295,7 +299,7 @@ def rates(
     for variable in varied:
         for (release, algorithm, rest), group in series(points, variable):
             exponents = expected.get((release, algorithm), {})
-            positive = [p for p in group if p["error"]["mean"] > 0 and p["trials"] > 1]
+            positive = [p for p in group if 0 < p["error"]["mean"] < math.inf and p["trials"] > 1]
             usable = [p for p in positive if not saturated(p)]
             if variable not in exponents or len({p["at"][variable] for p in usable}) < 3:
                 continue

@@ -443,7 +443,7 @@ def _curves(body: Mapping[str, Any]) -> Iterator[str]:
                 or f"{measure} against {variable}"
             )
             made.append(Figure(title, variable, measure, _alt(lines, variable, measure, where), lines, ticks=True, caption=False))
-        values = [v for f in made for line in f.lines for v in (*line.y, *line.low, *line.high) if v > 0]
+        values = [v for f in made for line in f.lines for v in (*line.y, *line.low, *line.high) if 0 < v < math.inf]
         if not values:
             continue
         span = (min(values) / 1.3, max(values) * 1.3)

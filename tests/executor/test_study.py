@@ -152,3 +152,33 @@ def test_real_data_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     second = study(parsed, vary={"epsilon": ("1", "2", "4")}, trials=20, workers=1, out=tmp_path / "out").to_json()
     assert first["points"] != second["points"]
     assert all(math.isfinite(p["error"]["mean"]) for p in second["points"])
+
+
+def test_infinite_errors_are_kept_written_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A measure may be infinite (the divergence of an indefinite matrix). Every second number here, at n = 1000."""
+    from dpspec.executor import measures
+
+    calls = iter(range(10**6))
+
+    def measure(w: object, t: object) -> float:
+        n = t.problem.n  # type: ignore[attr-defined]
+        return math.inf if n == 1000 and next(calls) % 2 == 0 else 1.0
+
+    monkeypatch.setattr(measures, "MEASURES", {**measures.MEASURES, "excess-empirical-risk": measure})
+    options = {"trials": 12, "vary": {"n": ("500", "1000", "2000", "4000")}, "workers": 1, "out": tmp_path}
+    result = study(LOGISTIC_PARSED, **options)  # type: ignore[arg-type]
+    file = result.write(tmp_path)
+    first = file.read_bytes()
+    study(LOGISTIC_PARSED, **options).write(tmp_path)  # type: ignore[arg-type]  # from the kept cells: the measure is not asked again
+    assert file.read_bytes() == first
+    body = json.loads(first, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+    finite, infinite = body["points"][0], body["points"][1]
+    assert finite["error"]["mean"] == 1.0
+    assert infinite["error"]["mean"] is None
+    assert None in infinite["error"]["values"]
+    assert 1.0 in infinite["error"]["values"]
+    assert infinite["bound"]["holds"] is False  # no finite bound covers them
+    assert infinite["cost_of_privacy"] is None
+    for words in ((), ("--format", "json"), ("--html", str(tmp_path / "p.html"))):
+        assert call("report", str(file), *words).code == 0
+    assert "inf" in call("report", str(file)).stdout
