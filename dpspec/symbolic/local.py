@@ -10,7 +10,7 @@ that records can have *there*. X is the enforced l2 bound of the records.
   phi', so on a cell of xi the slope s lies between its values at the ends, and the quadratic, convex in s and linear in xi, is largest at
   a corner: a maximum over cells and corners is a proof, not a sample. c is chosen by search; c = 0 gives twice the length.
 
-For the logistic loss with X = 1 a gradient at w = 0 is 1/2 long (1 in general), and two are at most 1.11 apart at r = 1, 1.42 at r = 3 and
+For the logistic loss with X = 1 a gradient at w = 0 is 1/2 long (1 in general), and two are at most 1.10 apart at r = 1, 1.42 at r = 3 and
 1.77 at r = 8 (2 in general). Closed forms only; values are remembered at norms rounded to six binary digits, outwards.
 """
 
