@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.stats import norm
 
@@ -66,6 +67,26 @@ def test_the_true_delta_in_one_dimension_is_below_the_budget():
     assert p.sum() * step == pytest.approx(1.0, abs=1e-6)
     spent = max(float(np.maximum(a - math.exp(epsilon) * b, 0).sum() * step) for a, b in ((p, q), (q, p)))
     assert spent <= delta
+
+
+@pytest.mark.parametrize("mu", [0.2, 1.0, 3.0])
+@pytest.mark.parametrize("x", [0.1, 0.5, 1.0, 1.5, 2.0, 4.0])
+def test_twice_or_four_times_the_gaussian_delta_is_enough(x, mu):
+    """delta of the loss mu^2/2 + mu (|Z1| + |Z2|)/2 at the epsilon where it starts at x: the integral of its tail times e^(epsilon - loss),
+    for correlations of every kind. Twice the delta of the Gaussian mechanism is not enough at small x, and then four times is used."""
+    epsilon = mu * mu / 2 + mu * x
+
+    def spent(rho):
+        def tail(z):
+            a, b = (norm.sf(2 * z / math.sqrt(v)) if v > 0 else 0.0 for v in (2 + 2 * rho, 2 - 2 * rho))
+            return 2 * a + 2 * b - 4 * a * b
+
+        return quad(lambda z: tail(z) * mu * math.exp(-mu * (z - x)), x, x + 30, epsabs=0, limit=200)[0]
+
+    worst = max(spent(rho) for rho in (-1.0, -0.9, -0.5, 0.0, 0.5, 0.9, 1.0))
+    assert worst <= factor(epsilon, mu) * gaussian_delta(epsilon, mu) * (1 + 1e-6)
+    if x <= 0.5:
+        assert worst > 2 * gaussian_delta(epsilon, mu)
 
 
 def test_the_change_of_gradients_is_that_of_a_replaced_record():
