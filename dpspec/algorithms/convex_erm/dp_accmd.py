@@ -46,8 +46,9 @@ CARD = Card(
             "max(0.5, min((w_l1/w_radius)^2, d))", "d for the l2 ball and 1 for the l1 ball: how the width grows against the potential"
         ),
         "T": Tunable(
-            "ceil(max(4, min(1.6*sqrt((B + lam)*w_radius*n*strength/(L*sqrt(spread))), 1000)))",
-            "equalises the two terms of the bound: T^4 = 48 Lb^2 V/((2L/(n mu))^2 W)",
+            "ceil(max(4, min(1.6*sqrt((B + lam)*w_radius*n*strength/(L*sqrt(spread)))*(d/spread)^(1/4), 1000)))",
+            "equalises the two terms of the bound, T^4 = 48 Lb^2 V/((2L/(n mu))^2 W), on an l2 ball; more on the l1 ball, where V and "
+            "Lb are far from reached (set on synthetic problems with sparse weights)",
             integer=True,
             minimum=1,
             maximum=1e6,

@@ -57,8 +57,8 @@ CARD = Card(
             "L_inf else L*x_linf/x_l2 else L", "bound of the entries of a record's gradient, enforced record by record", minimum=1e-300
         ),
         "T": Tunable(
-            "ceil(max(5, min((n*epsilon)^(2/3)/2, 300)))",
-            "Table 3.3: (n epsilon)^(2/3), halved and capped",
+            "ceil(max(5, min((n*epsilon)^(2/3)/12, 300)))",
+            "Table 3.3: (n epsilon)^(2/3), a twelfth of it (real curvature is far below B Q^2; set on synthetic problems) and capped",
             integer=True,
             minimum=1,
             maximum=1e5,

@@ -38,14 +38,22 @@ CARD = Card(
     ),
     tunables={
         "strength": Tunable(STRENGTH, STRENGTH_SOURCE),
+        "spread": Tunable(
+            "max(0.5, min((w_l1/w_radius)^2, d)) else d",
+            "d for the l2 ball and 1 for the l1 ball: how the width grows against the potential",
+        ),
         "T": Tunable(
-            "ceil(max(20, min(n^2*strength^2/(4*d), 500)))",
-            "n^2 mu^2/W equalises slope and noise (Table 3.3); d bounds W; at most 500 for cost",
+            "ceil(max(100, min(n^2*strength^2/(4*spread), 500)))",
+            "n^2 mu^2/W equalises slope and noise (Table 3.3); noise is the same for any T, so few steps are no gain; at most 500 for cost",
             integer=True,
             minimum=1,
             maximum=1e6,
         ),
-        "pace": Tunable("2", "step over the one that the worst-case bound asks for", minimum=1e-6),
+        "pace": Tunable(
+            "16",
+            "most that a step exceeds the one of the worst-case bound, up to the step that balances noise alone",
+            minimum=1e-6,
+        ),
     },
     bounds=(
         Bound(
@@ -55,7 +63,7 @@ CARD = Card(
             "V/(eta*T) + eta*(M + scale*sqrt(W))^2/2",
             "proved",
             "mirror inequality",
-            conditions="eta = pace*sqrt(2*V/T)/(M + scale*sqrt(W)), M = (L + lam*R)*R, V and W as in the docstring",
+            conditions="eta = sqrt(2*V/T)*min(pace/(M + scale*sqrt(W)), 1/(scale*sqrt(W))), M = (L + lam*R)*R, V and W as in the docstring",
         ),
         Bound(
             "excess-empirical-risk",
@@ -90,8 +98,9 @@ def _terms(p: Problem, t: Tunables, shape: Geometry, scale: float) -> tuple[floa
     """(eta, M + s sqrt(W)) in units of the set; the noise scale is a public number of the plan."""
     assert p.loss is not None
     far = shape.radius * shape.l2
-    steep = (p.loss.lipschitz + p.loss.l2 * far) * far + scale * math.sqrt(shape.width) * shape.radius
-    return float(t.pace * math.sqrt(2 * shape.far / t.T) / steep), steep
+    noise = scale * math.sqrt(shape.width) * shape.radius
+    steep = (p.loss.lipschitz + p.loss.l2 * far) * far + noise
+    return float(math.sqrt(2 * shape.far / t.T) * min(t.pace / steep, 1 / noise)), steep
 
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
