@@ -120,7 +120,7 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
                 if m.is_matrix(problem):
                     solved[name] = m.estimate_reference(mine, problem, release.tunables, known=fixed is None, measure=measures[name])
                 else:
-                    solved[name] = _reference(m, mine, problem, release, draft, real)
+                    solved[name] = _reference(m, mine, problem, release, draft, real, (cell.seed, trial))
             fitted, optimum = solved[name]
             t = m.Trial(mine, problem, truth, fitted, optimum)
             errors[name].append(m.MEASURES[measures[name]](estimate.theta, t))
@@ -140,15 +140,28 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
     )
 
 
-def _reference(m: Any, records: Any, problem: Any, release: ReleaseDraft, draft: Draft, real: Real | None) -> Any:
-    """The non-private reference; on real data it is the same for every budget and is solved once a process."""
-    if real is None:
-        return m.reference(records, problem)
+def _reference(m: Any, records: Any, problem: Any, release: ReleaseDraft, draft: Draft, real: Real | None, drawn: tuple[int, int]) -> Any:
+    """The non-private reference. On real data it is the same for every budget and algorithm, on simulated ones for those that share a
+    trial's data (``drawn``: its seed and number); it is solved once a process."""
     task = release.release.task.model_dump_json()
-    key = (task, str(release.release.part), _named_in(task, draft))
-    if key not in real.solved:
-        real.solved[key] = m.reference(records, problem)
-    return real.solved[key]
+    if real is not None:
+        known: dict[Any, Any] = real.solved
+        key: tuple[Any, ...] = (task, str(release.release.part), _named_in(task, draft))
+    else:
+        a = draft.analysis
+        text = "\n".join([task, a.data.model_dump_json(), str(a.privacy.public), *(x.model_dump_json() for x in (*a.simulate, *a.assume))])
+        public = tuple(sorted((k, v) for k, v in draft.facts.items() if k not in ("epsilon", "delta", "rho", "mu")))
+        known, key = _SOLVED, (text, str(release.release.part), public, _named_in(text, draft), drawn)
+        while len(known) >= _MOST_SOLVED:
+            known.pop(next(iter(known)))
+    if key not in known:
+        known[key] = m.reference(records, problem)
+    return known[key]
+
+
+#: References of simulated trials, oldest first: points that vary a budget or compare algorithms see the same records.
+_SOLVED: dict[Any, Any] = {}
+_MOST_SOLVED = 256
 
 
 def _named_in(text: str, draft: Draft) -> tuple[tuple[str, Any], ...]:
