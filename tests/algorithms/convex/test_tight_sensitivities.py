@@ -158,3 +158,24 @@ def test_a_scaled_difference_attains_its_sensitivity():
     (one, planned), (other, _) = handed
     assert planned == pytest.approx(4 * 1.0 / 2)
     assert np.linalg.norm(one - other) / planned == pytest.approx(np.cos(np.deg2rad(5.0)), rel=1e-6)
+
+
+def test_a_short_difference_is_scaled_by_its_own_bound():
+    """Records at +-45 degrees to a step of length 1/2, slopes <w, x>, B = 1: their differences of gradients (1/4, +-1/4) are B|y - z| apart,
+    the most that convex losses allow, as such differences lie in a ball of that diameter. Scaled to 2L they move by half of the 4L/b that
+    two vectors of length B|y - z| could."""
+    p = minimise(6, 2, logistic(l2=0.1), smooth=1.0)
+    linear = SimpleNamespace(data_gradient=lambda w, records, n: (records.x @ w) @ records.x / n)
+    p = SimpleNamespace(**{k: getattr(p, k) for k in ("loss", "n", "d", "neighbours", "facts")}, objective=linear)
+    handed = []
+    for sign in (1.0, -1.0):
+        records = Records(np.array([[1.0, sign], [0.0, 0.0]]) / np.sqrt(2), np.zeros(2))
+
+        def keep(name, value, *, sensitivity):
+            handed.append((np.array(value), sensitivity))
+            return np.asarray(value)
+
+        release = SimpleNamespace(batch=lambda name: np.arange(2), gaussian=keep)
+        _reduced.difference(release, records, p, 2, np.array([0.5, 0.0]), np.zeros(2))
+    (one, planned), (other, _) = handed
+    assert 0.5 * (1 - 1e-6) <= np.linalg.norm(one - other) / planned <= 1.0
