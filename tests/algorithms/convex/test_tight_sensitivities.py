@@ -161,7 +161,7 @@ def test_a_scaled_difference_attains_its_sensitivity():
 
 
 def test_a_short_difference_is_scaled_by_its_own_bound():
-    """Records at +-45 degrees to a step of length 1/2, slopes <w, x>, B = 1: their differences of gradients (1/4, +-1/4) are B|y - z| apart,
+    """Records at +-45 degrees to a step of length 1/2, slopes <w, x>, B = 1: their differences (1/4, +-1/4) are B|y - z| apart,
     the most that convex losses allow, as such differences lie in a ball of that diameter. Scaled to 2L they move by half of the 4L/b that
     two vectors of length B|y - z| could."""
     p = minimise(6, 2, logistic(l2=0.1), smooth=1.0)
