@@ -110,9 +110,11 @@ def verdict(cells: Cells) -> str:
             theirs = best_peer(cells, data, eps, clipping=clipping) if method == AUTO else None
             if theirs is not None:
                 found.append(ratio(ours, theirs))
+        if not found:
+            return "no cell is measured on both sides"
         no_worse = sum(value <= 1 for value, _, _ in found)
         below, above = sum(high < 1 for _, _, high in found), sum(low > 1 for _, low, _ in found)
-        worst = max((value for value, _, _ in found), default=math.nan)
+        worst = max(value for value, _, _ in found)
         return (
             f"no worse in {no_worse} of {len(found)} cells (better beyond the interval in {below}, worse beyond it in {above}; "
             f"largest ratio {worst:.2f})"
