@@ -223,8 +223,9 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
-    """The bound at distance ``reach``, times 2.5: what the figure of dp-gd, which no curvature lowers, overstates a run by (about 2.4 to 5,
-    seen on Adult and a9a; this bound is nearly tight). It decides between the two under ``by auto`` and nothing else."""
+    """The bound at distance ``reach``, times 10, which is what dp-gd's figure overstates its runs by beside this one where the two methods
+    are equally good, on the synthetic problems of benchmarks/steps.py (curvature, which that figure leaves out, and closer gradients
+    help dp-gd; this bound is nearly tight). It decides between the two under ``by auto`` and nothing else."""
     assert p.loss is not None
     extra, energy, _ = _parts(p, t, calibrated)
-    return float(2.5 * (extra * t.reach**2 / 2 + energy / (2 * p.n**2 * (p.loss.l2 + extra))))
+    return float(10 * (extra * t.reach**2 / 2 + energy / (2 * p.n**2 * (p.loss.l2 + extra))))
