@@ -40,11 +40,13 @@ def test_guarantee_of_dp_gd_by_scipy_from_the_noise_alone() -> None:
 
 
 def test_sensitivity_is_twice_the_lipschitz_constant_over_n() -> None:
-    """|phi'| of the logistic loss on margins in [-1, 1] is at most e/(1+e); replace-one doubles it, n divides it."""
+    """|phi'| of the logistic loss on margins in [-1, 1] is at most e/(1+e); replace-one doubles it, n divides it. Never less; more by what
+    the rounding of sums of n terms can add, 2 n^2 2^-53/factor, and under add-remove of up to 16 times as many."""
     (noise,) = plan(CLASSIFY).to_json()["releases"][0]["noise"]
-    assert noise["sensitivity"] == pytest.approx(2 * math.e / (1 + math.e) / 10_000, rel=1e-9)
+    exact, sums = math.e / (1 + math.e) / 10_000, 1e8 * 2.0**-53
+    assert 2 * exact <= noise["sensitivity"] <= 2 * exact * (1 + 1.01 * sums)
     (other,) = plan(CLASSIFY.replace("replace-one", "add-remove")).to_json()["releases"][0]["noise"]
-    assert other["sensitivity"] == pytest.approx(math.e / (1 + math.e) / 10_000, rel=1e-9)
+    assert exact <= other["sensitivity"] <= exact * (1 + 2 * 16**2 * sums)
 
 
 def test_releases_share_the_budget_by_weight_and_compose_to_it() -> None:
@@ -65,7 +67,7 @@ def test_disjoint_parts_each_get_the_whole_budget() -> None:
         mu = math.sqrt(noise["count"]) * noise["sensitivity"] / noise["scale"]
         assert epsilon_of(mu, 1e-6) == pytest.approx(1, rel=1e-6)
         lipschitz = {"first": math.e / (1 + math.e), "second": math.exp(2) / (1 + math.exp(2))}[release["name"]]
-        assert noise["sensitivity"] == pytest.approx(2 * lipschitz / n, rel=1e-9)
+        assert 2 * lipschitz / n <= noise["sensitivity"] <= 2 * lipschitz / n * (1 + 1.01 * n * n * 2.0**-53)  # rounding of sums
 
 
 def test_local_plan_composes_a_users_two_draws() -> None:
@@ -229,7 +231,8 @@ def test_the_adult_plan_by_scipy_alone() -> None:
     mu = math.sqrt(noise["count"]) * noise["sensitivity"] / noise["scale"]
     assert body["guarantee"]["epsilon"] == pytest.approx(epsilon_of(mu, delta), rel=1e-6)
     slope = math.exp(8) / (1 + math.exp(8))  # |phi'| of the logistic loss on margins in [-8, 8]
-    assert noise["sensitivity"] == pytest.approx(2 * slope / 48_842, rel=1e-9)
+    exact = 2 * slope / 48_842
+    assert exact <= noise["sensitivity"] <= exact * (1 + 1.01 * 48_842**2 * 2.0**-53)  # the rounding of sums of n terms
     spent = {p["source"]: p["epsilon_if_used"] for p in body["releases"][0]["published"]["all"]}
     assert len(spent) >= 3
     assert all(v is not None and v < 1 for v in spent.values())

@@ -40,7 +40,9 @@ def test_the_sampler_goes_with_the_relation(relation, method, moved):
     (release,) = plan.draft.releases
     leaf = draws(release.tree)["gradient"]
     assert (leaf.sampling.method, leaf.sampling.rate, leaf.sampling.n) == (method, 40 / 2000, 2000)
-    assert leaf.draw.mechanism.sensitivity == pytest.approx(moved * release.problem.loss.lipschitz / 40, rel=1e-12)
+    assert leaf.draw.mechanism.sensitivity == pytest.approx(
+        moved * release.problem.loss.lipschitz / 40, rel=1e-9
+    )  # and the rounding of sums
     assert plan.guarantee.epsilon <= 1
     assert plan.guarantee.checked_epsilon == pytest.approx(plan.guarantee.epsilon, rel=2e-3)
 
