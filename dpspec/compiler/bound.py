@@ -179,7 +179,8 @@ def _target(draft: Draft, release: ReleaseDraft, recompile: Recompile | None, le
     if expect.probability is not None:
         draft, p = number(draft, expect.probability, draft.facts, (*path, "probability"), what="the probability")
         if p is not None and not 0 < p < 1:
-            return draft.report("DP411", f"the probability is {float(p):g}; it lies strictly between 0 and 1", path=path)
+            text = f"the probability is {float(p):g}; it lies strictly between 0 and 1"
+            return draft.report("DP411", text, path=(*path, "probability"), help="write 0.95, say")
         probability = None if p is None else float(p)
     if limit is None:
         return draft

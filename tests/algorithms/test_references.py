@@ -46,6 +46,16 @@ def test_iht_is_least_squares_on_the_support():
     assert np.allclose(got[[1, 4]], np.linalg.lstsq(records.x[:, [1, 4]], records.y, rcond=None)[0], atol=1e-6)
 
 
+def test_iht_without_the_matrix_takes_the_same_steps(monkeypatch):
+    records, _ = law(300, 12)
+    p = sparse_regression(300, 12)
+    t = tunables(iht, p, kept=3, tolerance=1e-10)
+    kept = iht.run(records, p, t, None).theta
+    monkeypatch.setattr(iht, "DENSE", 1)
+    for form in (records, Records(csr_array(records.x), records.y)):
+        assert np.allclose(iht.run(form, p, t, None).theta, kept, atol=1e-8)
+
+
 @pytest.mark.parametrize("module", [iht, soft_thresholded_ols])
 def test_sparse_records_and_no_draws(module):
     records, _ = law(300, 6)
