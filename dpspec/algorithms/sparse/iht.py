@@ -81,7 +81,8 @@ def _moments(records: Any, d: int) -> tuple[Callable[[Vector], Vector], float]:
         total = np.zeros(d)
         for x, _ in records.blocks():
             total += x.T @ np.asarray(x @ np.ravel(v))
-        return total / records.n
+        total /= records.n
+        return total
 
     top = eigsh(LinearOperator((d, d), matvec=times, dtype=np.float64), k=1, tol=1e-7, v0=np.ones(d), return_eigenvectors=False)
     return times, float(top[0]) * (1 + 1e-6)
