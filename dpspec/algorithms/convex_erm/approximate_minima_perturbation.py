@@ -44,7 +44,7 @@ CARD = Card(
     ),
     tunables={
         "strength": Tunable(STRENGTH_ANY, STRENGTH_SOURCE),
-        "reach": Tunable("min(w_radius, L/B) else L/B", "distance that the ridge is weighed against"),
+        "reach": Tunable("min(w_radius, 2*L/B) else 2*L/B", "distance that the ridge is weighed against, as for dp-gd"),
         "ridge": Tunable(
             "max(0, (4*B*d*(L/(n*strength))^2/reach^2)^(1/3) - lam)",
             "added ridge: least ridge D^2/2 + B/2 d (2 L/(n mu strength))^2",

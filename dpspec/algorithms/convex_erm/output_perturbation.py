@@ -43,7 +43,7 @@ CARD = Card(
         Need("convex", "privacy", "every record's loss is convex in w without the ridge, so that gradient steps contract"),
     ),
     tunables={
-        "reach": Tunable("min(w_radius, L/B) else L/B", "distance to cover"),
+        "reach": Tunable("min(w_radius, 2*L/B) else 2*L/B", "distance to cover, as for dp-gd"),
         "strength": Tunable(STRENGTH_ANY, STRENGTH_SOURCE),
         "eta": Tunable("1/(B + lam)", "step", minimum=0.0),
         "T": Tunable(
