@@ -2,7 +2,7 @@
 
 At a step at y with the anchor z two kinds of vectors are released, and nothing else of the records reaches an iterate:
 
-* ``anchor``: grad F(z) + N(0, s_a^2 I), F the mean over all records, sensitivity 2L/n (replace-one);
+* ``anchor``: grad F(z) + N(0, s_a^2 I) or less where gradients at z are short, F the mean over all records, sensitivity 2L/n (replace-one);
 * ``difference``: the mean over a fresh secret batch of b records of grad f(y) - grad f(z), plus noise. A record's summand has norm at most
   c = min(2L, B|y - z|), so under replace-one the mean moves by 2c/b. y and z are functions of earlier releases, so the vector is scaled
   by 2L/c first and the noise is drawn at the sensitivity 4L/b that stands in the plan: adaptive composition at a fixed noise
@@ -34,7 +34,7 @@ import math
 from typing import Any, Final
 
 from dpspec.algorithms.card import Problem, Tunable, Tunables
-from dpspec.algorithms.convex_erm._common import mean_sensitivity, norm
+from dpspec.algorithms.convex_erm._common import mean_sensitivity, norm, steepness, summed
 from dpspec.algorithms.sets import Vector
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Repeat, Sampled, Sequence, Tree
@@ -43,7 +43,7 @@ _SLACK: Final = 1.0 + 1e-9  # rounding of a mean of differences, relative to the
 _FLOOR: Final = 1e-4  # least bound, as a share of 2L, so that rounding errors are never scaled up past the slack
 
 REACH: Final = Tunable(
-    "min(w_radius, L/B) else L/B", "distance D to cover: the radius of the set, at most the natural scale L/B of a weight"
+    "min(w_radius, 2*L/B) else 2*L/B", "distance D to cover: the radius of the set, at most twice the natural scale L/B of a weight"
 )
 TAU: Final = Tunable(
     "1/(3*L*(1 + share)*sqrt(d)/(reach*n*strength) + lam/4)",
@@ -72,10 +72,11 @@ def tree(p: Problem, t: Tunables, anchors: int, steps: int) -> Tree:
     return Repeat(Sequence((Draw("anchor", Gaussian(mean_sensitivity(p), p.d)), Repeat(sampled, steps))), anchors)
 
 
-def anchored(release: Any, p: Problem, exact: Vector) -> Vector:
-    """grad F(z), which leaves this function with noise only."""
-    noisy: Vector = release.gaussian("anchor", exact, sensitivity=mean_sensitivity(p))
-    return noisy
+def anchored(release: Any, p: Problem, z: Vector, exact: Vector) -> Vector:
+    """grad F(z), which leaves this function with noise only: at most the planned one, see ``_common.noisy_gradient``."""
+    share = steepness(p, z)
+    noisy: Vector = release.gaussian("anchor", exact / share, sensitivity=mean_sensitivity(p))
+    return noisy * share
 
 
 def difference(release: Any, records: Any, p: Problem, b: int, y: Vector, z: Vector) -> Vector:
@@ -83,7 +84,8 @@ def difference(release: Any, records: Any, p: Problem, b: int, y: Vector, z: Vec
     assert p.loss is not None
     f, whole = p.objective, 2.0 * p.loss.lipschitz
     batch = records.take(release.batch("difference"))
-    bound = min(whole, max(p.loss.smooth * norm(y - z), _FLOOR * whole)) * _SLACK
+    rounding = (summed(p, b) - 1.0) * whole  # of the two sums, next to which c may be small
+    bound = min(whole, max(p.loss.smooth * norm(y - z), _FLOOR * whole) * _SLACK + rounding)
     change = (f.data_gradient(y, batch, b) - f.data_gradient(z, batch, b)) * (whole / bound)
     noisy: Vector = release.gaussian("difference", change, sensitivity=difference_sensitivity(p, b))
     return noisy * (bound / whole)
@@ -91,7 +93,7 @@ def difference(release: Any, records: Any, p: Problem, b: int, y: Vector, z: Vec
 
 def estimate(release: Any, records: Any, p: Problem, b: int, y: Vector, z: Vector, anchor: Vector) -> Vector:
     """The noisy estimate of grad F(y) of one step; ``anchor``: the exact grad F(z)."""
-    return difference(release, records, p, b, y, z) + anchored(release, p, anchor)
+    return difference(release, records, p, b, y, z) + anchored(release, p, z, anchor)
 
 
 def noise(calibrated: Any) -> tuple[float, float]:

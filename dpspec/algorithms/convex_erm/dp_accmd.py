@@ -17,7 +17,7 @@ import math
 from typing import Any
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
-from dpspec.algorithms.convex_erm._common import mean_sensitivity, refused
+from dpspec.algorithms.convex_erm._common import mean_sensitivity, noisy_gradient, refused
 from dpspec.algorithms.convex_erm._mirror import geometry
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
@@ -120,14 +120,14 @@ def _smooth(p: Problem, l2: float) -> float:
 
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
-    f, s, shape = p.objective, mean_sensitivity(p), geometry(p)
+    f, shape = p.objective, geometry(p)
     assert shape is not None
     R, Lb = shape.radius, _smooth(p, shape.radius * shape.l2)
     y = z = shape.start
     for k in range(t.T):
         r, alpha = 2 / (k + 2), (k + 2) / (4 * Lb)
         x = r * z + (1 - r) * y
-        g = release.gaussian("gradient", f.data_gradient(R * x, records, p.n), sensitivity=s) + f.l2 * R * x
+        g = noisy_gradient(release, records, p, R * x) + f.l2 * R * x
         z = shape.step(z, alpha * R * g)
         y = r * z + (1 - r) * y
     return Estimate(R * y)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Need, Problem, Source, Tunable, Tunables
-from dpspec.algorithms.convex_erm._common import mean_sensitivity, refused
+from dpspec.algorithms.convex_erm._common import mean_sensitivity, noisy_gradient, refused
 from dpspec.algorithms.convex_erm._mirror import Geometry, geometry
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
@@ -104,14 +104,14 @@ def _terms(p: Problem, t: Tunables, shape: Geometry, scale: float) -> tuple[floa
 
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
-    f, s, shape = p.objective, mean_sensitivity(p), geometry(p)
+    f, shape = p.objective, geometry(p)
     assert shape is not None
     eta, _ = _terms(p, t, shape, release.scale("gradient"))
     R, u = shape.radius, shape.start
     total = np.zeros(p.d)
     for _ in range(t.T):
         total += u
-        g = release.gaussian("gradient", f.data_gradient(R * u, records, p.n), sensitivity=s) + f.l2 * R * u
+        g = noisy_gradient(release, records, p, R * u) + f.l2 * R * u
         u = shape.step(u, eta * R * g)
     return Estimate(R * total / t.T)
 

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
-from dpspec.algorithms.convex_erm._common import mean_sensitivity, refused
+from dpspec.algorithms.convex_erm._common import mean_sensitivity, refused, steepness
 from dpspec.algorithms.convex_erm._reduced import bad_batch
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
@@ -50,7 +50,8 @@ CARD = Card(
     ),
     tunables={
         "reach": Tunable(
-            "min(w_radius, L/B) else w_radius else 1", "distance to cover: the set's radius, at most the scale L/B of a weight"
+            "min(w_radius, 2*L/B) else 2*L/B else w_radius else 1",
+            "distance to cover: the set's radius, at most twice the scale L/B of a weight",
         ),
         "strength": Tunable(STRENGTH, STRENGTH_SOURCE),
         "tau": Tunable(
@@ -139,7 +140,8 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     total = np.zeros(p.d)
     for step in range(t.T):
         batch = records.take(release.batch("gradient", records.n))
-        g = release.gaussian("gradient", f.data_gradient(w, batch, t.b), sensitivity=s)
+        share = steepness(p, w)  # the noise shrinks with it, as in noisy_gradient
+        g = release.gaussian("gradient", f.data_gradient(w, batch, t.b) / share, sensitivity=s) * share
         if step >= t.T // 2:
             total += w
         w = f.prox(w - t.eta * (g + f.l2 * w), t.eta)

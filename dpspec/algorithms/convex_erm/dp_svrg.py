@@ -173,7 +173,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     f, kept = p.objective, math.ceil(t.tail * t.T)
     z, averaged = f.over.start(p.d), np.zeros(p.d)
     for epoch in range(t.T):
-        anchor = anchored(release, p, f.data_gradient(z, records, p.n))
+        anchor = anchored(release, p, z, f.data_gradient(z, records, p.n))
         x, total = z, np.zeros(p.d)
         for _ in range(t.m):
             x = prox(f, x - t.eta * (anchor + difference(release, records, p, t.b, x, z)), t.eta)

@@ -96,8 +96,14 @@ def test_steps_cover_the_length_that_pays_under_noise(module, n, epsilon):
     assert t.eta * steps == pytest.approx(t.tau, rel=1e-9)
     strength = 1.3 * math.sqrt(2) * (math.sqrt(math.log(1e6) + epsilon) - math.sqrt(math.log(1e6)))
     share = 0.0 if module is dp_sgd else t.share
-    assert t.tau == pytest.approx(1 / (3 * (1 + share) * math.sqrt(10) / (4 * n * strength) + 1e-4 / 4))
+    assert t.tau == pytest.approx(1 / (3 * (1 + share) * math.sqrt(10) / (5 * n * strength) + 1e-4 / 4))  # reach: the radius
     assert t.eta * 0.25 <= 1.0
+
+
+@pytest.mark.parametrize("module", [dp_svrg, dp_katyusha, dp_svrg_pp, dp_sgd], ids=lambda m: m.CARD.id)
+def test_without_a_set_the_distance_to_cover_is_twice_the_scale_of_a_weight(module):
+    """2L/B = 8 for slopes of 1 and curvatures of 1/4; a reach of 1 would make the steps eight times too short."""
+    assert tunables(module, minimise(1000, 5, logistic(l2=1e-3))).reach == 8.0
 
 
 def test_svrg_is_inside_its_bound():
