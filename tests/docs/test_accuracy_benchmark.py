@@ -129,6 +129,11 @@ def test_the_page_between_the_markers(tmp_path: Path, capsys: pytest.CaptureFixt
     assert page.read_text(encoding="utf-8") == "no markers\n"
 
 
+def test_the_committed_page_is_what_the_committed_results_give() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert convex_table.replaced(page, convex_table.tables(convex_table.load(ROOT / "benchmarks" / "results"))) == page
+
+
 def test_cells_are_kept_and_skipped_and_half_a_line_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "new" / "results.jsonl"
     results = convex_data.Results(path)
