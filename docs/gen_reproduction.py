@@ -1,14 +1,15 @@
 """Runs the specs of specs/reproduce and writes docs/reproduction.md: ``python docs/gen_reproduction.py RESULTS [--no-run]``.
 
 RESULTS is a folder for the studies; finished ones are not run again, interrupted ones go on. ``--no-run``: write the page from what is
-there. Setting and scale come from each spec's opening comment, the claims from docs/reproduction-claims.yaml, the numbers from the
-studies; the verdict is computed from both.
+there; an experiment without results keeps the section that the page has. Setting and scale come from each spec's opening comment, the
+claims from docs/reproduction-claims.yaml, the numbers from the studies; the verdict is computed from both.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,8 +65,11 @@ def check(claim: Body, points: Sequence[Body]) -> tuple[str, bool | None]:
     if "flat" in claim:
         flat = claim["flat"]
         if flat["in"] == "algorithm":
-            means = {p["algorithm"]: p["error"]["mean"] for p in points if p["algorithm"] in flat["of"]}
-            ratio = max(means.values()) / min(means.values())
+            means: dict[str, list[float]] = {}
+            for p in points:
+                if p["algorithm"] in flat["of"]:
+                    means.setdefault(str(p["at"]), []).append(p["error"]["mean"])
+            ratio = max(max(m) / min(m) for m in means.values())
             return f"{' and '.join(flat['of'])} within a factor of {flat['factor']} (measured {ratio:.2g})", ratio <= flat["factor"]
         ratios = [max(m) / min(m) for m in ([p["error"]["mean"] for p in g] for g in series(points, flat["in"]))]
         return f"error within a factor of {flat['factor']} over {flat['in']} (measured {max(ratios):.2g})", max(ratios) <= flat["factor"]
@@ -73,7 +77,32 @@ def check(claim: Body, points: Sequence[Body]) -> tuple[str, bool | None]:
         a, b = claim["below"]
         pairs = [(p, q) for p in points for q in points if (p["algorithm"], q["algorithm"]) == (a, b) and p["at"] == q["at"]]
         return f"{a} has a lower error than {b}", together([True if lower(p, q) else False if lower(q, p) else None for p, q in pairs])
+    if "cheaper" in claim:
+        a, b = claim["cheaper"]
+        pairs = [(p, q) for p in points for q in points if (p["algorithm"], q["algorithm"]) == (a, b) and p["at"] == q["at"]]
+        shares = [p["gradients"] / q["gradients"] for p, q in pairs]
+        return f"{a} evaluates fewer gradients than {b} (measured {span(shares)} of them)", max(shares) < 1
     raise ValueError(f"unknown claim {claim}")
+
+
+def span(values: Sequence[float]) -> str:
+    low, high = f"{min(values):.2g}", f"{max(values):.2g}"
+    return low if low == high else f"{low} to {high}"
+
+
+def gradients(spec: Path) -> dict[tuple[str, str], float]:
+    """Gradients of single records that a run evaluates, by algorithm and point, where the cards state them."""
+    from dpspec.compiler.passes import compile_draft
+    from dpspec.executor.design import design
+    from dpspec.lang.source import parse_file
+
+    found = {}
+    for point in design(parse_file(spec), trials=None, seed=None, vary={}, compare=(), quick=False).points:
+        for release in compile_draft(point.parsed).releases:
+            count = (release.cost or {}).get("gradients")
+            if count is not None and release.module is not None:
+                found[release.module.CARD.id, str(dict(point.at))] = float(count)
+    return found
 
 
 def verdict(results: Sequence[bool | None]) -> str:
@@ -90,7 +119,9 @@ def section(spec: Path, claim: Body | None, body: Body | None) -> tuple[str, str
     out = [f"## {spec.stem}", "", comment(spec), ""]
     if body is None:
         return "not run", "\n".join([*out, "Not run yet.", ""])
-    points = body["points"]
+    counts = gradients(spec) if "minimise" in spec.read_text(encoding="utf-8") else {}
+    points = [{**p, "gradients": counts.get((p["algorithm"], str(p["at"])))} for p in body["points"]]
+    counted = any(p["gradients"] for p in points)
     word = "not judged"
     if claim is not None:
         results = [check(c, points) for c in claim["checks"]]
@@ -102,6 +133,7 @@ def section(spec: Path, claim: Body | None, body: Body | None) -> tuple[str, str
     bounds = any(p["bound"] and p["bound"]["value"] is not None for p in points)
     head = ["algorithm", *names, "trials", f"mean {points[0]['error']['measure']}", "95% interval", "non-private", "zero vector"]
     head += ["proved bound"] if bounds else []
+    head += ["gradients a run"] if counted else []
     out += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for p in points:
         e = p["error"]
@@ -110,6 +142,7 @@ def section(spec: Path, claim: Body | None, body: Body | None) -> tuple[str, str
         row += [f"{p['reference_error']['mean']:.3g}" if p["reference_error"] else "-"]
         row += [f"{p['trivial_error']:.3g}" if p.get("trivial_error") is not None else "-"]
         row += [f"{p['bound']['value']:.3g}" if p["bound"] and p["bound"]["value"] is not None else "-"] if bounds else []
+        row += [f"{p['gradients']:.3g}" if p["gradients"] else "-"] if counted else []
         out.append("| " + " | ".join(row) + " |")
     if body["rates"]:
         out += ["", "| rate in | algorithm | at | bound's exponent | measured | 95% interval | verdict |", "|---|---|---|---|---|---|---|"]
@@ -123,8 +156,17 @@ def section(spec: Path, claim: Body | None, body: Body | None) -> tuple[str, str
     return word, "\n".join([*out, "", f"`{command}` (seed {body['seed']})", ""])
 
 
+def sections_of(page: str) -> dict[str, tuple[str, str]]:
+    """(verdict, Markdown) of the experiments of a page that was written before."""
+    verdicts = dict(re.findall(r"^\| \[([^\]]+)\]\([^)]*\) \| ([^|]+) \|$", page, re.MULTILINE))
+    parts = re.split(r"^(?=## )", page, flags=re.MULTILINE)[1:]
+    found = {part.partition("\n")[0].removeprefix("## ").strip(): part for part in parts}
+    return {name: (verdicts.get(name, "not run"), part) for name, part in found.items()}
+
+
 def main(words: Sequence[str]) -> None:
     results = Path(words[0])
+    before = sections_of(PAGE.read_text(encoding="utf-8")) if PAGE.is_file() else {}
     claims = YAML(typ="safe").load(CLAIMS.read_text(encoding="utf-8"))
     rows, sections, versions = [], [], ""
     for spec in sorted(SPECS.glob("*.dps")):
@@ -134,7 +176,7 @@ def main(words: Sequence[str]) -> None:
                 [sys.executable, "-m", "dpspec", "study", str(spec), "--out", str(file.parent), "--quiet"], cwd=ROOT, check=False
             )
         body = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
-        word, text = section(spec, claims.get(spec.stem), body)
+        word, text = before[spec.stem] if body is None and spec.stem in before else section(spec, claims.get(spec.stem), body)
         rows.append(f"| [{spec.stem}](#{spec.stem.replace('.', '')}) | {word} |")
         sections.append(text)
         versions = versions or ", ".join(f"{k} {v}" for k, v in (body or {}).get("environment", {}).items())

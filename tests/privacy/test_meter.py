@@ -431,6 +431,25 @@ def test_batches_follow_the_planned_sampler(secure):
         assert stats.chisquare(observed[:9], expected[:9] * observed[:9].sum() / expected[:9].sum()).pvalue > P
 
 
+@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize(("n", "size"), [(5, 2), (5, 3), (4, 4), (6, 1)])
+def test_every_set_of_the_planned_size_is_as_likely(secure, n, size):
+    """All subsets, below and above half of the records."""
+    release = Release(
+        sampled("fixed", size / n, n, 3000), SecureNoise() if secure else StudyNoise(3), mode="release" if secure else "study"
+    )
+    counts: dict[tuple[int, ...], int] = {}
+    for _ in range(3000):
+        batch = tuple(int(i) for i in release.batch("a"))
+        counts[batch] = counts.get(batch, 0) + 1
+        release.gaussian("a", 0.0, sensitivity=1.0)
+        release.gaussian("b", 0.0, sensitivity=1.0)
+    assert len(counts) == math.comb(n, size)
+    assert all(len(set(batch)) == size and max(batch) < n for batch in counts)
+    if len(counts) > 1:
+        assert stats.chisquare(list(counts.values())).pvalue > P
+
+
 def test_a_draw_without_a_fresh_batch_is_refused():
     release = Release(sampled("poisson"), StudyNoise(1), mode="study")
     release.batch("b", 1000)
