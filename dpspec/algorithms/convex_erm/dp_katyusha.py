@@ -38,9 +38,6 @@ from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.privacy.schedule import Tree
 
-#: Momentum averages the noise of many draws: the audit needs the weakest noise that the conformance suite allows.
-AUDIT_FACTOR = 16
-
 _EVIDENCE = "tests/algorithms/convex/test_variance_reduction_faults.py::"
 
 CARD = Card(
