@@ -35,10 +35,11 @@ from dpspec.symbolic.certificate import Certificate
 from dpspec.symbolic.claims import declared_only, scaled, shrunk
 from dpspec.symbolic.domains import RecordDomain
 from dpspec.symbolic.findings import Claim, Finding
+from dpspec.symbolic.local import rounded
 from dpspec.symbolic.losses import drop_free, exp_down, exp_up
 from dpspec.symbolic.normal import Fn, Mono, NoNormalForm, Poly, Pow
 from dpspec.symbolic.parts import Parts
-from dpspec.symbolic.rounding import coarse_up, down, padded_down, padded_up, show, sqrt_up, up
+from dpspec.symbolic.rounding import down, padded_down, padded_up, show, sqrt_up, up
 
 NAME = "multinomial"
 HALF, ONE, TWO = Fraction(1, 2), Fraction(1), Fraction(2)
@@ -114,9 +115,10 @@ class Local:
     _known: dict[float, float] = field(default_factory=dict, compare=False, repr=False)
 
     def length(self, norm: float) -> float:
-        r = coarse_up(norm)
+        r = rounded(norm)
         if r not in self._known:
-            self._known[r] = up(self.factor * extrema(self.classes, Fraction(r) * self.x).slope * self.x)
+            rho = Fraction(r) * self.x if r < math.inf else None
+            self._known[r] = up(self.factor * extrema(self.classes, rho).slope * self.x)
         return self._known[r]
 
     def spread(self, norm: float) -> float:

@@ -47,12 +47,6 @@ def coarse_up(value: float) -> float:
     return math.ldexp(math.ceil(mantissa * 64), exponent - 6)
 
 
-def coarse_down(value: float) -> float:
-    """The greatest number with six binary digits that is not above ``value`` (finite, not negative)."""
-    mantissa, exponent = math.frexp(value)
-    return math.ldexp(math.floor(mantissa * 64), exponent - 6)
-
-
 def sqrt_up(value: Fraction) -> Fraction:
     """A rational not below sqrt(value), exact when ``value`` is the square of a rational. Raises ValueError below zero."""
     if value < 0:

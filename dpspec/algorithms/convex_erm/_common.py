@@ -74,18 +74,25 @@ def mean_sensitivity(p: Problem, count: int | None = None) -> float:
     return math.nextafter(moved(p) * p.loss.lipschitz / (p.n if count is None else count) * summed(p, count), math.inf)
 
 
-#: Relative rounding error of the norm of the weights and of a mean of gradients, with room; and the least share, so that rounding errors
-#: are never scaled up past it.
-_SLACK: Final = 1.0 + 1e-9
+#: Of 2L (of L): rounding errors of a record's own gradient, with room; and the least share, so that they are never scaled up past that.
+_SLACK: Final = 1e-9
 _FLOOR: Final = 1e-6
 
 
 def steepness(p: Problem, w: Vector) -> float:
     """What neighbours move the sum of gradients at ``w`` by, as a share of what they move any sum of gradients by (2L under replace-one,
-    else L): by :mod:`dpspec.symbolic.local`, rounded up, at most 1."""
+    else L): by :mod:`dpspec.symbolic.local`, rounded up, at most 1.
+
+    The rounding of sums is relative to the length l of gradients at ``w``. The plan allows for it as a part q of 2L (:func:`summed`), thus
+    for the part q of 2 l wherever neighbours move the sum by 2 l; where they move it by s < 2 l, q (2 l - s) is missing and added.
+    """
     assert p.loss is not None
-    here = p.loss.spread_at(norm(w)) if p.neighbours == "replace-one" else p.loss.lipschitz_at(norm(w) * _SLACK)
-    return min(1.0, max(here / (moved(p) * p.loss.lipschitz) * _SLACK, _FLOOR))
+    r = norm(w)
+    here = length = p.loss.lipschitz_at(r)
+    if p.neighbours == "replace-one":
+        here = p.loss.spread_at(r)
+        here += (2 * length - here) * (summed(p) - 1.0)
+    return min(1.0, max(here / (moved(p) * p.loss.lipschitz) + _SLACK, _FLOOR))
 
 
 def noisy_gradient(release: Any, records: Any, p: Problem, w: Vector) -> Vector:
