@@ -103,10 +103,9 @@ class LocalLipschitz:
                 slopes += [ends / unit] * 2
                 parts += [xi[:-1], xi[1:]]
         s = np.concatenate(slopes)
-        square, cross = s * s, s * np.concatenate(parts)
         if not 1 - _SLACK <= np.abs(s).max() < 1e100:  # a slope of that size is in the range: out of the range of doubles, or at a kink
             return []
-
+        square, cross = s * s, s * np.concatenate(parts)
         low, high, least = -1.0, 1.0, math.inf
         for _ in range(10):  # R_c^2 is convex in c, and c less the cross term of a largest corner is half of a subgradient
             c = (low + high) / 2

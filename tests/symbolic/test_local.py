@@ -12,6 +12,10 @@ from dpspec.lang.source import parse_expr
 from dpspec.spec.expr import num
 from dpspec.spec.model import Ball, Box, Finite, Reals
 from dpspec.symbolic.certify import certify
+from dpspec.symbolic.domains import finite
+from dpspec.symbolic.local import local_lipschitz
+from dpspec.symbolic.margin import margin_functions
+from dpspec.symbolic.parts import Case
 from dpspec.symbolic.rounding import coarse_up
 
 SIGNS = Finite(values=(num(F(-1)), num(F(1))))
@@ -119,3 +123,133 @@ def test_a_loss_that_is_not_convex_has_no_better_spread_than_twice_the_length():
 @pytest.mark.parametrize("norm", [0.0, 1e-300, 0.1, 1.0, 1.03, 2.0, 1e12])
 def test_rounding_is_outwards_and_small(norm):
     assert norm <= coarse_up(norm) <= norm * (1 + 1 / 32)
+
+
+def labels(*values: Any) -> Finite:
+    return Finite(values=tuple(num(F(v)) for v in values))
+
+
+def certified(text: str, y: Any, *, x: Any = 1, over: Any = None) -> Any:
+    return certify(parse_expr(text), over=over or ball(4), x=ball(x), y=y, names={"d": 3})
+
+
+ONE_SIDED = [
+    ("log(1 + exp(-y*<w, x>))", labels(1)),
+    ("log(1 + exp(-y*<w, x>))", labels(-1)),
+    ("3*log(1 + exp(-y*<w, x>))", labels(-2, 3)),
+    ("log(1 + exp(<w, x>)) - y*<w, x>", labels(0)),
+    ("log(1 + exp(<w, x>)) - y*<w, x>", labels(1)),
+    ("exp(<w, x>) - y*<w, x>", labels(5)),
+    ("exp(<w, x>) - y*<w, x>", Box(low=num(F(2)), high=num(F(4)))),
+    ("(<w, x> - y)^2", labels(2)),
+    ("(<w, x> - y)^2", labels(-2, -1)),
+    ("huber(1/2)", labels(1)),
+    ("quantile(1/10)", labels(F(1, 2))),
+    ("quantile(9/10)", labels(F(-1, 2), F(1, 3))),
+    ("max(0, 1 - y*<w, x>)", labels(1)),
+    ("max(0, 1/2 - y*<w, x>)^2", labels(-2)),
+    ("exp(-y*<w, x>)", labels(1, 2)),
+    ("-y*<w, x>", labels(-1, 2)),
+]
+
+
+@pytest.mark.parametrize(("text", "y"), ONE_SIDED)
+@pytest.mark.parametrize("norm", [0.125, 1.0, 3.5])
+def test_the_cells_cover_every_gradient_between_their_ends(text, y, norm):
+    """The least ball about a multiple of w that holds densely sampled gradients, by another minimiser, is no larger than the proved one.
+    The radius moves by at most as much as the centre, which is found to 1e-9 of the length, twice the radius at most. Labels of one sign: at both signs a slope forgotten at one end of a cell is made up for by the mirror image."""
+    from scipy.optimize import minimize_scalar
+
+    c, slope = certified(text, y), margin_functions(parse_expr(text), {}).derivative
+    ends = [float(v.value) for v in y.values] if isinstance(y, Finite) else np.linspace(2, 4, 9)
+    xi, label = np.meshgrid(np.linspace(-1, 1, 40_001), ends)
+    s = slope(norm * xi, label)
+    long = np.abs(s).max()
+
+    def radius(centre: float) -> float:
+        return float((s * s - 2 * centre * s * xi + centre**2).max()) ** 0.5
+
+    found = minimize_scalar(radius, bounds=(-long, long), method="bounded", options={"xatol": 1e-9 * long}).fun
+    assert 2 * found * (1 - 1e-8) <= c.local.spread(norm) <= 2 * found * 1.02
+    assert long * EXACT <= c.local.length(norm) <= long * 1.001
+
+
+@pytest.mark.parametrize(("text", "y"), ONE_SIDED)
+def test_longer_weights_never_bring_gradients_together(text, y):
+    """What makes a bound at a norm hold below it; searched in the plane by the distances themselves, at the scale of the sampling."""
+    slope, last = margin_functions(parse_expr(text), {}).derivative, 0.0
+    ends = [float(v.value) for v in y.values] if isinstance(y, Finite) else [2.0, 4.0]
+    xi, label = np.meshgrid(np.linspace(-1, 1, 301), ends)
+    across = np.sqrt(1 - xi * xi).ravel()
+    c = certified(text, y)
+    for norm in (0.01, 0.25, 0.5, 0.99, 1.0, 1.9, 4.0):
+        s = slope(norm * xi, label).ravel()
+        along, beside = s * xi.ravel(), np.abs(s) * across
+        apart = np.hypot(along[:, None] - along, beside[:, None] + beside).max()
+        assert last * (1 - 5e-3) <= apart
+        assert apart * EXACT <= c.local.spread(norm)
+        last = apart
+
+
+def test_the_norm_that_was_asked_first_does_not_matter():
+    """Norms that are rounded to one number share a bound, which holds for the largest of them."""
+    for first, second in ((2.0625, 2.05), (2.05, 2.0625)):
+        c = local("poisson")
+        assert c.local.spread(first) == c.local.spread(second)
+        g = gradients("poisson", 2.0625, 240)
+        assert np.sqrt(((g[:, None, :] - g[None, :, :]) ** 2).sum(axis=2).max()) * EXACT <= c.local.spread(second)
+
+
+@pytest.mark.parametrize("text", ["abs(<w, x> - y)", "max(0, -y*<w, x>)", "quantile(1/2)"])
+@pytest.mark.parametrize("norm", [0.0, 5e-324, 1e-300, 1e-160])
+def test_a_kink_at_zero_counts_on_both_sides_at_every_small_norm(text, norm):
+    """The norm of weights of 1e-170 comes out as 0, and records x and -x still have the slopes 1 and -1 there (half of that: quantile)."""
+    y = labels(-1, 1) if "max" in text else labels(0)
+    c, size = certified(text, y), 0.5 if "quantile" in text else 1.0
+    assert c.local.length(norm) == pytest.approx(size, rel=1e-9)
+    assert c.local.spread(norm) == pytest.approx(2 * size, rel=1e-9)
+
+
+def test_a_computed_margin_may_reach_a_kink_that_the_exact_one_misses():
+    """|w| = 63/64 and a label beyond it by less than rounding: <w, x> - y is 0 or more in doubles, where the slope is 0.9 and not 0.1."""
+    c = certified("quantile(1/10)", labels(F(63, 64) + F(1, 10**18)))
+    assert c.local.length(63 / 64) == pytest.approx(0.9)
+    assert c.local.length(62 / 64) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("norm", [1e300, 1.7e308, float("inf"), float("nan")])
+def test_a_norm_that_is_no_number_of_use_gives_no_local_bound(norm):
+    assert certified(LOSSES["logistic"][0], SIGNS, over=Reals()).local.spread(norm) == np.inf
+    c = certify(parse_expr("multinomial(3)"), over=Reals(), x=ball(1), y=labels(0, 1, 2), names={"d": 2})
+    assert c.local.spread(norm) == pytest.approx(2 * np.sqrt(2))
+
+
+@pytest.mark.parametrize("factor", ["1e-200", "1e-160", "1e150"])
+@pytest.mark.parametrize("x", ["1e-80", "1", "1e100"])
+def test_the_spread_is_free_of_units(factor, x):
+    """phi times k, x times X and w divided by X: k X times the spread, far outside of where squares are doubles."""
+    plain = certified("log(1 + exp(-y*<w, x>))", SIGNS, over=Reals()).local.spread(1.0)
+    c = certified(f"{factor}*log(1 + exp(-y*<w, x>))", SIGNS, x=F(x), over=Reals())
+    assert c.local.spread(1 / float(x)) / (float(factor) * float(x)) >= plain * (1 - 1e-9)
+    assert c.local.spread(1 / float(x)) <= 1.05 * plain * float(factor) * float(x)
+
+
+def test_products_with_labels_of_an_interval_or_many_labels_have_twice_the_length():
+    for y in (UNIT, labels(*range(-50, 50))):
+        c = certified("log(1 + exp(-y*<w, x>))", y)
+        assert c.local.spread(1.0) == 2 * c.local.length(1.0)
+
+
+def test_the_longest_of_several_cases_counts():
+    """As in pairwise losses: gradients of two losses, one three times the other."""
+    small, large = (Case(certified(f"{k}*(<w, x> - y)^2/2", SIGNS).form, finite(-1, 1)) for k in (1, 3))
+    margin = certified("(<w, x> - y)^2/2", SIGNS).margin
+    both = local_lipschitz([small, large], margin, F(1))
+    assert both is not None
+    assert both.length(1.0) == pytest.approx(6, rel=1e-6)
+    assert both.spread(1.0) == 2 * both.length(1.0)
+
+
+def test_several_classes_times_a_factor():
+    c = certify(parse_expr("5*multinomial(3)"), over=Reals(), x=ball(2), y=labels(0, 1, 2), names={"d": 2})
+    assert c.local.length(0.0) == pytest.approx(10 * np.sqrt(2 / 3), rel=1e-9)

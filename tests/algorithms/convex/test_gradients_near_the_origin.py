@@ -8,7 +8,7 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 
-from dpspec.algorithms.convex_erm._common import mean_sensitivity, noisy_gradient, steepness
+from dpspec.algorithms.convex_erm._common import mean_sensitivity, noisy_gradient, steepness, summed
 from dpspec.compiler.passes import compile_draft
 from dpspec.data.records import Records
 from dpspec.executor.bind import bound_problem
@@ -16,7 +16,7 @@ from dpspec.lang.source import parse_text
 
 SPEC = """analysis "near"
 data
-  n = 4, d = 2
+  n = {n}, d = 2
   from memory
   private, unit person, neighbours {neighbours}
   x in ball(l2, 1) by scale
@@ -24,13 +24,13 @@ data
 privacy central
   epsilon = 1, delta = 1e-3
 release weights
-  minimise log(1 + exp(-y*<w, x>)) + 0.01/2*|w|^2
+  minimise {loss} + 0.01/2*|w|^2
   by dp-gd
 """
 
 
-def problem(neighbours="replace-one"):
-    draft = compile_draft(parse_text(SPEC.format(neighbours=neighbours), surface="dps"))
+def problem(neighbours="replace-one", loss="log(1 + exp(-y*<w, x>))", n=4):
+    draft = compile_draft(parse_text(SPEC.format(neighbours=neighbours, loss=loss, n=n), surface="dps"))
     (release,) = draft.releases
     return bound_problem(draft, release)
 
@@ -101,3 +101,48 @@ def test_what_comes_back_is_the_gradient_itself():
     _, back = given(p, w, x, y)
     assert back == pytest.approx(by_hand, rel=1e-12)
     assert mean_sensitivity(p) == pytest.approx(float(F(2, 4)), rel=1e-6)
+
+
+@pytest.mark.parametrize("norm", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("n", [1000, 10**6])
+def test_sums_of_close_gradients_leave_room_for_their_rounding(n, norm):
+    """q = summed - 1 bounds the rounding of two sums of gradients of length l by 2 l q. With s the spread, (s + 2 l q)/share is what the
+    scaled sums may differ by, and the plan allows 2 L (1 + q): the rounding does not shrink when the gradients come closer together."""
+    p = problem(n=n)
+    q, share = summed(p) - 1.0, steepness(p, np.array([norm, 0.0]))
+    s, length = p.loss.spread_at(norm), p.loss.lipschitz_at(norm)
+    assert s < 1.9 * length
+    assert (s + 2 * length * q) / share <= 2 * p.loss.lipschitz * (1 + q)
+    assert share <= s / (2 * p.loss.lipschitz) + q + 1e-8
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-320, 1e-170, 1e-150, 1e-9])
+def test_a_kink_at_the_origin_is_seen_however_short_the_weights(size):
+    """The slope of max(0, -y<w, x>) is -y or 0 at any w but 0, where the derivative that is taken is 0: x against 0."""
+    p, w = problem(loss="max(0, -y*<w, x>)"), np.array([size, 0.0])
+    rest = np.array([[0.3, 0.1], [-0.5, 0.5], [0.0, 1.0]])
+    y = np.array([-1.0, 1.0, -1.0, 1.0])
+    seen = [given(p, w, np.vstack([[np.cos(a), np.sin(a)], rest]), y)[0] for a in (1.5, -1.5, 3.0)]
+    moved = max(float(np.linalg.norm(a.seen - b.seen)) for a in seen for b in seen)
+    assert moved <= seen[0].sensitivity
+    assert size == 0.0 or moved >= 0.9 * seen[0].sensitivity
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("neighbours", ["replace-one", "zero-out", "add-remove"])
+@pytest.mark.parametrize("big", [1e200, np.inf, np.nan])
+def test_weights_out_of_the_range_of_doubles_get_the_whole_noise(neighbours, big):
+    """Their norm is infinite or no number: a diverging run is refused by the meter for its value, not by the bound of its noise."""
+    assert steepness(problem(neighbours), np.array([big, 1.0])) == 1.0
+
+
+@pytest.mark.parametrize("neighbours", ["zero-out", "add-remove"])
+def test_a_record_that_appears_moves_the_draw_by_its_own_length(neighbours):
+    """Not by half of the distance of two, which is less: the record -w/|w| with y = 1 has a gradient of 1/(1 + exp(-3)) = 0.953."""
+    p, w = problem(neighbours), np.array([3.0, 0.0])
+    rest, y = np.array([[0.3, 0.1], [-0.5, 0.5], [0.0, 1.0]]), np.array([1.0, -1.0, 1.0])
+    without = (np.vstack([np.zeros(2), rest]), np.append(0.0, y)) if neighbours == "zero-out" else (rest, y)
+    a, _ = given(p, w, *without)
+    b, _ = given(p, w, np.vstack([[-1.0, 0.0], rest]), np.append(1.0, y))
+    assert p.loss.spread_at(3.0) / 2 < 0.75
+    assert 0.95 * a.sensitivity <= np.linalg.norm(a.seen - b.seen) <= a.sensitivity
