@@ -114,10 +114,15 @@ def test_without_a_closed_form_or_a_bound_of_the_records_there_is_none():
     assert certify(parse_expr("sin(<w, x>)^2 + y"), over=ball(1), x=ball(1), y=SIGNS, names={"d": 2}).local is None
 
 
-def test_a_loss_that_is_not_convex_has_no_better_spread_than_twice_the_length():
-    c = certify(parse_expr("biweight(1)"), over=ball(4), x=ball(1), y=UNIT, names={"d": 2})
+@pytest.mark.parametrize(
+    ("text", "y"),
+    [("biweight(1)", UNIT), ("biweight(1)", Finite(values=(num(F(1)),))), ("1/(1 + exp(y*<w, x>))", Finite(values=(num(F(1)),)))],
+)
+@pytest.mark.parametrize("norm", [1.0, 3.0])
+def test_a_loss_that_is_not_convex_has_no_better_spread_than_twice_the_length(text, y, norm):
+    c = certify(parse_expr(text), over=ball(4), x=ball(1), y=y, names={"d": 2})
     assert c.local is not None
-    assert c.local.spread(1.0) == 2 * c.local.length(1.0)
+    assert c.local.spread(norm) == 2 * c.local.length(norm)
 
 
 @pytest.mark.parametrize("norm", [0.0, 1e-300, 0.1, 1.0, 1.03, 2.0, 1e12])
@@ -157,7 +162,8 @@ ONE_SIDED = [
 @pytest.mark.parametrize("norm", [0.125, 1.0, 3.5])
 def test_the_cells_cover_every_gradient_between_their_ends(text, y, norm):
     """The least ball about a multiple of w that holds densely sampled gradients, by another minimiser, is no larger than the proved one.
-    The radius moves by at most as much as the centre, which is found to 1e-9 of the length, twice the radius at most. Labels of one sign: at both signs a slope forgotten at one end of a cell is made up for by the mirror image."""
+    The radius moves by at most as much as the centre, which is found to 1e-9 of the length, and that is twice the radius at most. Labels of
+    one sign: at both signs a slope forgotten at one end of a cell is made up for by the mirror image."""
     from scipy.optimize import minimize_scalar
 
     c, slope = certified(text, y), margin_functions(parse_expr(text), {}).derivative
@@ -202,12 +208,13 @@ def test_the_norm_that_was_asked_first_does_not_matter():
 
 @pytest.mark.parametrize("text", ["abs(<w, x> - y)", "max(0, -y*<w, x>)", "quantile(1/2)"])
 @pytest.mark.parametrize("norm", [0.0, 5e-324, 1e-300, 1e-160])
-def test_a_kink_at_zero_counts_on_both_sides_at_every_small_norm(text, norm):
+@pytest.mark.parametrize("x", ["1", "1e-200"])
+def test_a_kink_at_zero_counts_on_both_sides_at_every_small_norm(text, norm, x):
     """The norm of weights of 1e-170 comes out as 0, and records x and -x still have the slopes 1 and -1 there (half of that: quantile)."""
     y = labels(-1, 1) if "max" in text else labels(0)
-    c, size = certified(text, y), 0.5 if "quantile" in text else 1.0
-    assert c.local.length(norm) == pytest.approx(size, rel=1e-9)
-    assert c.local.spread(norm) == pytest.approx(2 * size, rel=1e-9)
+    c, size = certified(text, y, x=F(x)), (0.5 if "quantile" in text else 1.0) * float(x)
+    assert c.local.length(norm) == pytest.approx(size, rel=1e-9, abs=0)
+    assert c.local.spread(norm) == pytest.approx(2 * size, rel=1e-9, abs=0)
 
 
 def test_a_computed_margin_may_reach_a_kink_that_the_exact_one_misses():
