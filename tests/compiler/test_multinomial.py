@@ -81,7 +81,7 @@ def test_the_noise_is_that_of_two_gradients_of_norm_sqrt_2(neighbours, moved, ra
     exact = moved * math.sqrt(2) * radius / N
     held = 8 * N if neighbours == "add-remove" else N  # so many records are allowed for; one block of them, or many, is summed
     room = 2 / moved * held * (held + held / 256) * 2.0**-53  # twice (R + m/R) u m L over moved*L, Higham 2002, section 4.2
-    assert exact <= row["sensitivity"] <= exact * (1 + 1.01 * room + 1e-15)
+    assert exact <= row["sensitivity"] <= exact * (1 + room) * (1 + 1e-15)
     assert F(row["sensitivity"]) ** 2 >= 2 * F(moved) ** 2 * radius**2 / F(N) ** 2
     assert row["size"] == K * D
     mu = exact * math.sqrt(row["count"]) / row["scale"]
