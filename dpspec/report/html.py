@@ -202,6 +202,11 @@ def _buys_figure(t: Mapping[str, Any], goal: float | None) -> str:
     return line_figure(Figure("What a budget buys", "n", t["measure"], f"{alt}.", tuple(lines), ticks=True, caption=False))
 
 
+def _at_most(probability: float) -> str:
+    """Three decimals, rounded up: an upper bound is never printed below itself."""
+    return f"{min(1.0, math.ceil(probability * 1000) / 1000):.3f}"
+
+
 def trade_off(g: Mapping[str, Any]) -> str:
     """The best attacker's detection rate against its false alarms, from the strongest statement of the guarantee."""
     from dpspec.report.plots import Figure, Line, line_figure
@@ -213,8 +218,8 @@ def trade_off(g: Mapping[str, Any]) -> str:
     values = [float(v) for v in found if v is not None]
     at = {share: detection(g, share) or 0.0 for share in (0.01, 0.1)}
     alt = (
-        f"At one false alarm in a hundred the best attacker detects a member with probability at most {at[0.01]:.3f}; at one in ten, "
-        f"{at[0.1]:.3f}. The dotted diagonal is a blind guess."
+        f"At one false alarm in a hundred the best attacker detects a member with probability at most {_at_most(at[0.01])}; at one in ten, "
+        f"{_at_most(at[0.1])}. The dotted diagonal is a blind guess."
     )
     lines = (Line("best attacker", rates, values, marker=""), Line("blind guess", rates, rates, style=":", color="#7f8c8d", marker=""))
     return line_figure(Figure("Detections against false alarms", "false alarm rate", "detection rate", alt, lines))
@@ -361,7 +366,7 @@ def _bound_verdicts(body: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         kind = "bad" if bad else "good" if len(held) == len(judged) else "open"
         none = len(body["points"]) - len(judged)
         text = f"holds at {len(held)} of {len(judged)} points" + (f", violated at {len(bad)}" if bad else "")
-        yield kind, "Explicit bound", text + (f"; {none} points have none" if none else "")
+        yield kind, "Explicit bound", text + (f"; {none} {'points have' if none > 1 else 'point has'} none" if none else "")
     elif body["points"]:
         yield "open", "Explicit bound", "none: only order bounds, compared by exponents"
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}

@@ -243,3 +243,16 @@ def test_the_command_adds_the_table_to_a_page_and_not_to_the_document(tmp_path: 
     assert call("plan", str(tmp_path / "l.dps"), "--out", str(lock), "-q").code == 0
     assert call("report", str(lock), "--html", str(tmp_path / "q.html")).code == 0  # a stored plan has no text to plan from
     assert "What a budget buys" not in (tmp_path / "q.html").read_text()
+
+
+def test_an_upper_bound_is_not_rounded_down() -> None:
+    """Phi(Phi^-1(0.01) + 0.5016) = 0.034024...: to the nearest thousandth it would read 0.034, which the best attacker exceeds."""
+    from statistics import NormalDist
+
+    from dpspec.report.html import _at_most
+
+    normal = NormalDist()
+    exact = normal.cdf(normal.inv_cdf(0.01) + 0.5016)
+    assert round(exact, 3) < exact <= float(_at_most(exact)) < exact + 1e-3
+    assert _at_most(0.25) == "0.250"
+    assert _at_most(1.0) == "1.000"
