@@ -98,7 +98,10 @@ def _select(draft: Draft, release: ReleaseDraft) -> Draft:
     best = next((c for c in ordered if c.candidate.eligible), None)
     if best is None:
         near = [c for c in ordered if c.candidate.code != "task"] or ordered
-        reasons = "; ".join(f"{c.candidate.id}: {c.candidate.reasons[0]}" for c in near[:6])
+        shared: dict[str, list[Choice]] = {}
+        for c in near:
+            shared.setdefault(c.candidate.reasons[0], []).append(c)
+        reasons = "; ".join(f"{', '.join(c.candidate.id for c in group)}: {reason}" for reason, group in list(shared.items())[:6])
         privacy = [c for c in near if c.candidate.code == "DP210"]
         if privacy:
             first = privacy[0]
@@ -107,9 +110,15 @@ def _select(draft: Draft, release: ReleaseDraft) -> Draft:
             "DP401",
             f"no algorithm serves release {release.release.name!r} under {draft.analysis.privacy.model}; {reasons}",
             path=path,
-            help=next((c.help for c in near if c.help), "`dpspec algorithms` lists the tasks and privacy models that are served"),
+            help=_help_of_most(list(shared.values())) or "`dpspec algorithms` lists the tasks and privacy models that are served",
         )
     return _take(draft, release.index, best)
+
+
+def _help_of_most(groups: list[list[Choice]]) -> str:
+    """The repair of the reason that refuses the most algorithms; where no two share one, the first repair that there is."""
+    most = max(groups, key=len)
+    return most[0].help if len(most) > 1 else next((c.help for group in groups for c in group if c.help), "")
 
 
 def _take(draft: Draft, index: int, choice: Choice) -> Draft:
@@ -152,7 +161,7 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
         return refuse(
             "the loss has a term without x and y that is neither c*|w|^2, c*|w|_1 nor the first c*group(w, ...)",
             code="DP407",
-            help="write ridge, l1 or group terms",
+            help="write ridge or l1 terms" if problem.loss is not None and problem.loss.classes > 1 else "write ridge, l1 or group terms",
         )
     if "online" in problem.modifiers and not getattr(module, "ONLINE", False):
         return refuse(

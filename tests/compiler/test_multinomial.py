@@ -292,3 +292,20 @@ def test_label_error_counts_the_largest_margin():
     r = Records(np.array([[2.0, 1.0], [1.0, 2.0], [-1.0, -1.0], [3.0, 0.0]]), np.array([0.0, 1.0, 2.0, 1.0]))
     trial = SimpleNamespace(records=r, problem=SimpleNamespace(loss=SimpleNamespace(classes=3)))
     assert MEASURES["label-error"](w.ravel(), trial) == 0.25
+
+
+def test_a_shared_reason_is_said_once_and_its_repair_fits():
+    """Group terms are refused for several classes, so no repair may offer them."""
+    (error,) = [d for d in compiled(loss="multinomial(3) + 0.1*group(w, 2)", by="auto").diagnostics if d.severity == "error"]
+    assert error.code == "DP401"
+    assert error.message.count("the loss has a term without x and y") == 1
+    assert "group" not in error.help
+
+
+def test_a_repair_belongs_to_the_reason_that_refuses_the_most():
+    """A concave term: no declared constant makes that loss convex, so none is asked for."""
+    changes = {"labels": "{-1, 1} by map(-1 -> -1, 1 -> 1)", "loss": "logistic - 0.05*group(w, 2)", "by": "auto"}
+    (error,) = [d for d in compiled(**changes).diagnostics if d.severity == "error"]
+    assert error.code == "DP401"
+    assert error.message.count("not proved convex in w") == 1
+    assert "w_l1" not in error.help
