@@ -169,3 +169,8 @@ def none_found(paths: list[Path]) -> NoReturn:
 
 def is_spec(path: Path) -> bool:
     return path.suffix == ".dps" or path.name.endswith((".dpspec.yaml", ".dpspec.yml"))
+
+
+def shown(value: object) -> str:
+    """A number of a comparison in six figures; anything else as it is."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -18,6 +18,7 @@ from dpspec.cli.common import (
     guarded,
     is_spec,
     say,
+    shown,
     stop,
 )
 
@@ -47,15 +48,11 @@ def command(
         emit_json({"changes": [c.to_json() for c in changes], "privacy_weaker": weaker})
     else:
         for c in changes:
-            say(f"{c.area:9} {c.direction:9} {c.what}: {_show(c.old)} -> {_show(c.new)}")
+            say(f"{c.area:9} {c.direction:9} {c.what}: {shown(c.old)} -> {shown(c.new)}")
         if not changes and not quiet:
             say("the same plan")
     if weaker:
         stop(FINDINGS)
-
-
-def _show(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _body(path: Path) -> dict[str, object]:

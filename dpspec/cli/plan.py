@@ -21,6 +21,7 @@ from dpspec.cli.common import (
     refuse,
     say,
     show_diagnostics,
+    shown,
     stop,
     use_color,
 )
@@ -129,7 +130,7 @@ def _compared(against: Path, body: dict[str, object], *, quiet: bool) -> dict[st
     note(f"DP420: the plan no longer matches {against}")
     changes = compare(stored, body)
     for change in changes:
-        note(f"  {change.area:8} {change.direction:8} {change.what}: {change.old} -> {change.new}")
+        note(f"  {change.area:8} {change.direction:8} {change.what}: {shown(change.old)} -> {shown(change.new)}")
     if not quiet:
         note("help: review the changes, then store the new plan with `dpspec plan SPEC --out FILE`")
     return {"path": str(against), "matches": False, "changes": [c.to_json() for c in changes]}

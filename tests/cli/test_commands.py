@@ -88,7 +88,7 @@ def test_plan_out_against(spec: Path) -> None:
     stale = call("plan", str(spec), "--against", str(lock), "-q")
     assert stale.code == 1
     assert "DP420" in stale.stderr
-    assert "epsilon" in stale.stderr
+    assert "epsilon: 1 -> 2" in stale.stderr, "six figures, as in diff"
     lock.write_text("{}", encoding="utf-8")
     assert call("plan", str(spec), "--against", str(lock), "-q").code == 2
 
