@@ -120,6 +120,8 @@ class PrivateLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc
             check_classification_targets(y)
         self.classes_ = self._stated(y)
         K = len(self.classes_)
+        if K < 2 and not isinstance(self.classes, str):
+            raise ValueError("classes lists one label; a classifier needs at least 2")
         if K < 2:
             raise ValueError(f"This classifier needs samples of at least 2 classes in the data, but the data contains {K} class")
         if not np.isin(y, self.classes_).all():

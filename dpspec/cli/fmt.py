@@ -83,7 +83,7 @@ def command(
         word = "would change" if check or diff else "changed"
         for name in changed:
             say(f"{word}: {name}")
-        say(f"{len(files)} specs, {len(changed)} {word}")
+        say(f"{len(files)} spec{'s' if len(files) != 1 else ''}, {len(changed)} {word}")
     if broken:
         stop(UNUSABLE)
     if changed and (check or diff):

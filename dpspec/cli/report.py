@@ -50,7 +50,7 @@ def command(
         try:
             import matplotlib  # noqa: F401
         except ImportError:
-            refuse("pages need matplotlib", "pip install 'dpspec[report]'", "DP415")
+            refuse("pages need matplotlib", "pip install 'dpspec[report]', or in a clone pip install '.[report]'", "DP415")
         from dpspec.report.html import page
 
         partial = html.with_name(html.name + ".partial")

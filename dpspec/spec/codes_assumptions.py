@@ -82,7 +82,7 @@ CODES: dict[str, Code] = {
     ),
     "DP210": Code(
         "Privacy would rest on a declared assumption",
-        "A guarantee may rest only on what is enforced on every record (clip, scale, project, reject) or proved from the expression. "
+        "A guarantee may rest only on what is enforced on every record (scale, clip, shrink, reject, map) or proved from the expression. "
         "Here the sensitivity of a release needs a statement that the author makes and nothing checks. If the statement fails for a "
         "single record, the privacy of exactly that record fails, which is the record an attacker would choose. The plan is refused.",
         bad="x in ball(l2, 1)            # declared\nassume lipschitz(1)",
