@@ -111,10 +111,16 @@ def published_line(p: Mapping[str, Any]) -> str:
     return f"{source} {show(p['scale'])} and {spends.replace('would spend', 'spend')}" + (f" ({p['remark']})" if p.get("remark") else "")
 
 
+#: What the symbols of order bounds are; ``dpspec algorithms ID`` says it bound by bound.
+LEGEND = (
+    "C: an unspecified constant; L, B, lam: the Lipschitz, smoothness and ridge constants of the loss; D: the distance to cover;",
+    "[claimed]: printed in the source, not re-derived here; 000: the thesis, 001 to 004: the papers",
+)
+
+
 def _bounds(r: Mapping[str, Any]) -> Iterator[str]:
-    for b in r["bounds"]:
-        if b["kind"] == "explicit" and b["value"] is None:
-            continue  # it does not apply to these settings; the card lists it
+    shown = [b for b in r["bounds"] if b["kind"] != "explicit" or b["value"] is not None]  # others do not apply to these settings
+    for b in shown:
         sign = "<=" if b["type"] == "upper" else ">="
         value = f"{b['value']:.4g}" if b["value"] is not None else b["expression"]
         chance = (
@@ -126,6 +132,8 @@ def _bounds(r: Mapping[str, Any]) -> Iterator[str]:
         )
         refuted = "" if b["status"] == "proved" else f" [{b['status']}]"
         yield f"{b['measure']} {sign} {value}   {b['kind']}{chance}{refuted}, {b['theorem']}{begins(b)}"
+    if any(b["value"] is None for b in shown):
+        yield from LEGEND
     t = r["target"]
     if t:
         verdict = {True: "met", False: "MISSED", "unknown": "not decided by a proved explicit bound"}[t["met"]]
@@ -229,7 +237,7 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
             ]
         )
     measure = study["points"][0]["error"]["measure"] if study["points"] else "error"
-    head = ["release", "algorithm", "at", "trials", f"mean {measure}", "95% interval", "non-private", "cost", "bound", ""]
+    head = ["release", "algorithm", "at", "trials", f"mean {measure}", "95% interval", "non-private", "cost", "bound", "verdict"]
     lines += table(head, rows)
     for note in study.get("notes", []):
         lines.append("")
