@@ -14,9 +14,10 @@ from typing import Any
 
 from dpspec.algorithms.card import Loss, Problem
 from dpspec.compiler.draft import Draft, Path, ReleaseDraft
-from dpspec.compiler.resolve import domain_of, part_rows, set_bounds
+from dpspec.compiler.resolve import domain_of, norms, part_rows, set_domain
+from dpspec.domains.variable import NOTHING_SAID
 from dpspec.spec.expr import NotANumber, Num, Unbound, evaluate
-from dpspec.spec.model import Ball, Box, Estimate, Minimise, Reals, Set, Sparse
+from dpspec.spec.model import Ball, Box, Estimate, Minimise, Set, Sparse
 
 #: Assumption words that a loss certificate can prove or refute.
 LOSS_CLAIMS = ("lipschitz", "smooth", "convex", "strongly-convex")
@@ -32,7 +33,9 @@ def certify(draft: Draft) -> Draft:
         over: Set | None = getattr(current.problem.task, "over", None)
         if over is not None:
             sizes = {**draft.facts, "d": Fraction(current.problem.d)} if "d" in draft.facts else draft.facts
-            draft, bounds = set_bounds(draft, over, sizes, (*release.path, "task", "over"))
+            dimension = current.problem.d if "d" in draft.facts else None
+            draft, domain = set_domain(draft, over, sizes, (*release.path, "task", "over"), dimension)
+            bounds = {} if domain is None else norms(domain)
             facts = dict(current.problem.facts)
             facts.update({f"w_{norm}": float(value) for norm, value in bounds.items()})
             if "l2" in bounds:
@@ -46,16 +49,6 @@ def enforced(draft: Draft, variable: str) -> bool:
     return domain is not None and domain.by is not None
 
 
-def _enforced_set(draft: Draft, variable: str) -> Set:
-    """What the executor makes true of every record; all of R (or R^d) where the spec only declares."""
-    domain = domain_of(draft.analysis.data.domains, variable)
-    if domain is None or domain.by is None:
-        return Reals(scalar=variable == "y")
-    if domain.by.how == "shrink" and domain.by.tau is not None and not isinstance(domain.set, (Ball, Box)):
-        return Ball(norm="linf", radius=domain.by.tau)
-    return domain.set
-
-
 def _certify_loss(draft: Draft, release: ReleaseDraft) -> tuple[Draft, ReleaseDraft]:
     from dpspec.symbolic.certify import certify as prove
     from dpspec.symbolic.findings import claims_from
@@ -67,8 +60,8 @@ def _certify_loss(draft: Draft, release: ReleaseDraft) -> tuple[Draft, ReleaseDr
         certificate = prove(
             task.loss,
             over=task.over,
-            x=_enforced_set(draft, "x"),
-            y=_enforced_set(draft, "y"),
+            x=draft.domains.get("x", NOTHING_SAID).enforced,
+            y=draft.domains.get("y", NOTHING_SAID).enforced,
             names=draft.facts,
             claims=claims_from(draft.analysis.assume, draft.facts),
             pairwise=task.pairwise,

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from dpspec.algorithms.card import Problem, Tunables
+from dpspec.domains.variable import Variable
 from dpspec.lang.source import Parsed
 from dpspec.privacy.schedule import Tree
 from dpspec.spec.diagnostics import Diagnostic, Severity, Span
@@ -144,6 +145,7 @@ class ReleaseDraft:
 class Draft:
     parsed: Parsed
     facts: Mapping[str, Number] = field(default_factory=dict)
+    domains: Mapping[str, Variable] = field(default_factory=dict)  # of x and y, built once by ``resolve``
     budget: Any = None
     releases: tuple[ReleaseDraft, ...] = ()
     calibrated: Any = None  # the whole analysis
