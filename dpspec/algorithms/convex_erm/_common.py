@@ -103,7 +103,7 @@ def noisy_gradient(release: Any, records: Any, p: Problem, w: Vector) -> Vector:
     under replace-one, and the noisy one multiplied by it: adaptive composition at the planned noise multiplier.
     """
     share = steepness(p, w)
-    noisy: Vector = release.gaussian("gradient", p.objective.data_gradient(w, records, p.n) / share, sensitivity=mean_sensitivity(p))
+    noisy: Vector = release.draw("gradient", p.objective.data_gradient(w, records, p.n) / share, sensitivity=mean_sensitivity(p))
     return noisy * share
 
 

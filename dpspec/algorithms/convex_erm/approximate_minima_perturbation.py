@@ -104,7 +104,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     assert p.loss is not None
     f = p.objective
     w = stationary(f, records, p.n, p.loss.smooth, p.loss.lipschitz, np.zeros(p.d), t.ridge, t.tolerance)
-    noisy = (release.norm_laplace if is_pure(p) else release.gaussian)("output", w, sensitivity=sensitivity(p, t))
+    noisy = release.draw("output", w, sensitivity=sensitivity(p, t))
     return Estimate(f.over.project(np.asarray(noisy)))
 
 

@@ -161,15 +161,14 @@ def clipped_gradient(f: Objective, w: Vector, records: Any, n: int, clip: float,
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     assert p.loss is not None
     f, over, s = p.objective, _set(p), sensitivity(p, t)
-    choose = release.exponential if t.selection == "exponential" else release.noisy_max
     w = over.start(p.d)
     for step in range(t.T):
         g = clipped_gradient(f, w, records, p.n, t.clip, min(p.loss.lipschitz, p.loss.lipschitz_inf)) + f.l2 * w
         if over.vertices is not None:
-            v = over.vertices[choose("vertex", -(over.vertices @ g), sensitivity=s)]
+            v = over.vertices[release.draw("vertex", -(over.vertices @ g), sensitivity=s)]
         else:
             scores = -g if over.kind == "simplex" else over.radius * np.concatenate([-g, g])
-            j = choose("vertex", scores, sensitivity=s)
+            j = release.draw("vertex", scores, sensitivity=s)
             v = np.zeros(p.d)
             v[j % p.d] = 1.0 if over.kind == "simplex" else over.radius * (1 if j < p.d else -1)
         share = 2 / (step + 2)

@@ -193,9 +193,9 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     def solve(linear: Vector, extra: float) -> Vector:
         return stationary(f, records, p.n, B, L, linear, extra + public, t.tolerance)
 
-    w = release.objective("objective", solve, sensitivity=moved(p) * L)
+    w = release.draw("objective", solve, sensitivity=moved(p) * L)
     if is_pure(p):
-        w = release.norm_laplace("gap", w, sensitivity=_gap_sensitivity(p, t))
+        w = release.draw("gap", w, sensitivity=_gap_sensitivity(p, t))
     return Estimate(f.over.project(np.asarray(w)))
 
 

@@ -127,7 +127,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     w = f.over.start(p.d)
     for _ in range(t.T):
         w = f.prox(w - t.eta * f.gradient(w, records, p.n), t.eta)
-    noisy = (release.norm_laplace if is_pure(p) else release.gaussian)("output", w, sensitivity=sensitivity(p, t))
+    noisy = release.draw("output", w, sensitivity=sensitivity(p, t))
     return Estimate(f.over.project(np.asarray(noisy)))
 
 

@@ -185,8 +185,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     found = graphical_lasso(second_moment(records, n=p.n), float(t.penalty), gap=gap, steps=1_000_000)
     if found.gap > gap or float(np.linalg.norm(found.theta, 2)) > p.d / float(t.penalty):
         raise ArithmeticError("the graphical lasso did not reach its certified accuracy; nothing is released")
-    draw = release.gaussian if m.method == "gaussian" else release.wishart
-    noisy = draw("theta", found.theta, sensitivity=m.sensitivity)
+    noisy = release.draw("theta", found.theta, sensitivity=m.sensitivity)
     return Estimate(positive_part(noisy, floor(p, t)), {"noisy": noisy})
 
 

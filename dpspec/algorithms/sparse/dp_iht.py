@@ -154,7 +154,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     w, s = np.zeros(p.d), sensitivity(p, t)
     norms = tuple(row_norms(x) for x, _ in _blocks(records))
     for _ in range(t.T):
-        g = release.gaussian("gradient", clipped_gradient(records, w, p, t.G, norms), sensitivity=s)
+        g = release.draw("gradient", clipped_gradient(records, w, p, t.G, norms), sensitivity=s)
         w = into_set(hard_threshold(w - t.eta * (g + p.objective.l2 * w), t.kept), p)
     return Estimate(w)
 

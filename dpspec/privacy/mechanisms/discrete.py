@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpspec.privacy.mechanisms.protocol import check_level, check_numbers, check_positive
+from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_numbers, check_positive
 from dpspec.privacy.noise import Integers, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -25,7 +25,7 @@ def _check_integers(value: Any, size: int) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteLaplace:
+class DiscreteLaplace(Drawn):
     """Integers plus noise with P(z) proportional to exp(-|z|/b): epsilon-DP with epsilon = sensitivity/b. Level = epsilon.
 
     Accounted as pure, not by the curve of the continuous Laplace law: the largest loss has probability 1/(1 + e^(-1/b)) > 1/2 here.
@@ -35,7 +35,6 @@ class DiscreteLaplace:
     sensitivity: float
     size: int = 1
     kind: ClassVar[str] = "discrete-laplace"
-    method: ClassVar[str] = "laplace"
     family: ClassVar[Family] = "pure"
     norm: ClassVar[Norm] = "l1"
     reference: ClassVar[str] = "Ghosh, Roughgarden and Sundararajan 2009; Canonne, Kamath and Steinke 2020"
@@ -56,7 +55,7 @@ class DiscreteLaplace:
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteGaussian:
+class DiscreteGaussian(Drawn):
     """Integers plus discrete Gaussian noise that is exactly mu-GDP, mu = 1/level.
 
     A discrete Gaussian with parameter sigma is sensitivity^2/(2 sigma^2)-zCDP like the continuous one, but it is not quite
@@ -70,7 +69,6 @@ class DiscreteGaussian:
     sensitivity: float
     size: int = 1
     kind: ClassVar[str] = "discrete-gaussian"
-    method: ClassVar[str] = "gaussian"
     family: ClassVar[Family] = "gaussian"
     norm: ClassVar[Norm] = "l2"
     reference: ClassVar[str] = "Canonne, Kamath and Steinke 2020, with the inflation that makes it mu-GDP"

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from dpspec.privacy import gaussian
-from dpspec.privacy.mechanisms.protocol import check_level, check_positive
+from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positive
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -32,7 +32,7 @@ def factor(epsilon: float, mu: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianObjective:
+class GaussianObjective(Drawn):
     """argmin of (1/n) sum phi(<x_i, w>, y_i) + r(w) + (l2 + extra)/2 |w|^2 + <b, w>/n, b ~ N(0, s^2 I), plus N(0, g^2 I) for the solver.
 
     phi convex, |phi'||x| <= ``lipschitz``, phi' Lipschitz with phi''|x|^2 <= ``smooth``; r convex, the same for all. Level = epsilon.
@@ -68,7 +68,6 @@ class GaussianObjective:
     ridge: float = 0.0
     moved: float = 2.0
     kind: ClassVar[str] = "objective-gaussian"
-    method: ClassVar[str] = "objective"
     family: ClassVar[Family] = "approx"
     norm: ClassVar[Norm] = "l2"
     reference: ClassVar[str] = "Kifer, Smith and Thakurta 2012 (re-derived); 000 Tables 3.1 to 3.3"
@@ -131,6 +130,23 @@ class GaussianObjective:
 
     def check(self, value: Any) -> str | None:
         return None if callable(value) else "objective perturbation takes the solver, a function of (linear term, extra l2 weight)"
+
+    def blind(self, value: Any) -> tuple[Any, Any]:
+        """What is seen is the minimiser at the planned linear term, the same term in every run with one seed; the term itself is drawn."""
+        seen: list[Array] = []
+
+        def stand_in(linear: Array, extra: float) -> Array:
+            seen.append(np.array(value(linear, extra), dtype=float))
+            return linear
+
+        return seen, stand_in
+
+    def distance(self, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
+        """The least change of the sum of gradients that explains two minimisers at one linear term: the mean objective is Lambda-strongly
+        convex, and each point is ``slack``/Lambda from its minimiser."""
+        weight = self.l2 + self.extra(level)
+        apart = np.linalg.norm(np.asarray(one) - np.asarray(other))
+        return float(self.n * (weight * apart - 2 * slack))
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> Array:
         """``value(linear, extra)`` returns the minimiser up to ``tolerance``, or raises. The linear term stays in here."""

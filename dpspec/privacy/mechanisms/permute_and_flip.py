@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dpspec.privacy.mechanisms.protocol import check_level, check_positive
+from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positive
 from dpspec.privacy.mechanisms.selection import SLACK, check_scores, choose_flip, gaps
 from dpspec.privacy.noise import NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
 
 @dataclass(frozen=True, slots=True)
-class PermuteAndFlip:
+class PermuteAndFlip(Drawn):
     """Visits the candidates in random order and takes the first whose coin of probability exp(epsilon*(score - max)/(2*sensitivity))
     shows a head: epsilon-DP, never worse in expectation than the exponential mechanism. Level = epsilon.
 
@@ -24,7 +24,6 @@ class PermuteAndFlip:
     sensitivity: float
     candidates: int
     kind: ClassVar[str] = "permute-and-flip"
-    method: ClassVar[str] = "permute_and_flip"
     family: ClassVar[Family] = "pure"
     norm: ClassVar[Norm] = "score"
     size: ClassVar[int] = 1

@@ -14,9 +14,11 @@ from dpspec.privacy.schedule import Mechanism
 
 @runtime_checkable
 class Central(Mechanism, Protocol):
+    """A mechanism that a trusted curator draws. Implementations are frozen dataclasses that inherit :class:`Drawn`."""
+
     @property
-    def method(self) -> str:
-        """The one method of the meter that draws this mechanism."""
+    def claim(self) -> float:
+        """What a run states beside its value, and the plan was calibrated for: the sensitivity, where a class says nothing else."""
         ...
 
     def check(self, value: Any) -> str | None:
@@ -24,6 +26,44 @@ class Central(Mechanism, Protocol):
         ...
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> Any: ...
+
+    def blind(self, value: Any) -> tuple[Any, Any]:
+        """For a replay that answers without looking at the records: what was handed over, as an array, and what is drawn in its place
+        (the same for every data set)."""
+        ...
+
+    def distance(self, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
+        """How far two values (as :meth:`blind` keeps them) are apart, in what :attr:`sensitivity` bounds. ``slack``: the gradient norm to
+        which a solver found each, where the value is a minimiser."""
+        ...
+
+
+class Drawn:
+    """What most central mechanisms share: the claim is the sensitivity, a replay draws around zeros, and distance is in the norm."""
+
+    __slots__ = ()
+
+    @property
+    def claim(self: Mechanism) -> float:
+        return self.sensitivity
+
+    def blind(self, value: Any) -> tuple[Any, Any]:
+        import numpy as np
+
+        seen = np.array(value, dtype=float)
+        return seen, np.zeros_like(seen)
+
+    def distance(self: Mechanism, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
+        import numpy as np
+
+        v = np.asarray(one, dtype=float) - np.asarray(other, dtype=float)
+        match self.norm:
+            case "l2":
+                return float(np.linalg.norm(v))
+            case "l1":
+                return float(np.abs(v).sum())
+            case _:
+                return float(np.abs(v).max(initial=0.0))
 
 
 def check_level(level: float) -> float:

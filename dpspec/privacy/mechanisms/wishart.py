@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpspec.privacy.mechanisms.protocol import check_level, check_positive
+from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positive
 from dpspec.privacy.mechanisms.symmetric import Neighbours, check_square
 from dpspec.privacy.noise import Array, NoiseSource, add_rounded
 from dpspec.privacy.schedule import Family, Norm
@@ -22,7 +22,7 @@ def second_moment_nuclear_sensitivity(radius: float, n: int, neighbours: Neighbo
 
 
 @dataclass(frozen=True, slots=True)
-class SymmetrisedWishart:
+class SymmetrisedWishart(Drawn):
     """M + W1 - W2 with W1, W2 independent Wishart(d + 1 degrees, t*I), t = sensitivity/(2*epsilon): epsilon-DP. Level = epsilon.
 
     ``sensitivity``: nuclear norm of M - M' (:func:`second_moment_nuclear_sensitivity`). Proof: with c = 1/(2t) the density of N is
@@ -36,7 +36,6 @@ class SymmetrisedWishart:
     dim: int
     degrees: int = 0  # of each Wishart matrix; at least dim + 1, more is independent noise on top (0: dim + 1)
     kind: ClassVar[str] = "wishart-symmetrised"
-    method: ClassVar[str] = "wishart"
     family: ClassVar[Family] = "pure"
     norm: ClassVar[Norm] = "none"  # the nuclear norm
     reference: ClassVar[str] = "repair of 000 Lemma 6.3.2: difference of two Wishart matrices, nuclear-norm sensitivity"
@@ -54,6 +53,10 @@ class SymmetrisedWishart:
 
     def check(self, value: Any) -> str | None:
         return check_square(value, self.dim)
+
+    def distance(self, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
+        """The nuclear norm of the difference."""
+        return float(np.abs(np.linalg.eigvalsh(np.asarray(one) - np.asarray(other))).sum())
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> Array:
         """Only the upper triangle of the value is read. Secure source: value and noise are rounded to one public grid."""

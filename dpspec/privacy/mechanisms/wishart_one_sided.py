@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpspec.privacy.mechanisms.protocol import check_level, check_positive
+from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positive
 from dpspec.privacy.mechanisms.symmetric import Neighbours, check_square
 from dpspec.privacy.noise import Array, NoiseSource, add_rounded
 from dpspec.privacy.schedule import Family, Norm
@@ -82,7 +82,7 @@ def least_noise(dim: int, epsilon: float, delta: float, neighbours: Neighbours =
 
 
 @dataclass(frozen=True, slots=True)
-class Wishart:
+class Wishart(Drawn):
     """M + W_d(m, c*B^2*I), M a sum of x x^T with |x|_2 <= B: (level, ``delta``)-DP. Level = epsilon.
 
     ``sensitivity``: B^2 (radius^2/n for a second moment), the largest trace of one record's term. m and c are those of
@@ -102,7 +102,6 @@ class Wishart:
     missing: int = 0
     server: bool = False
     kind: ClassVar[str] = "wishart"
-    method: ClassVar[str] = "wishart"
     family: ClassVar[Family] = "approx"
     norm: ClassVar[Norm] = "none"
     reference: ClassVar[str] = "000 Lemma 6.3.1, Theorem 6.3.6; degrees and scale from a proved tail of the loss"
@@ -132,6 +131,11 @@ class Wishart:
 
     def check(self, value: Any) -> str | None:
         return check_square(value, self.dim)
+
+    def distance(self, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
+        """The trace of what one record adds: the positive or the negative part of the difference, whichever is more."""
+        values = np.linalg.eigvalsh(np.asarray(one) - np.asarray(other))
+        return float(max(values[values > 0].sum(), -values[values < 0].sum()))
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> Array:
         """Only the upper triangle of the value is read. Secure source: value and noise are rounded to one public grid."""

@@ -229,11 +229,9 @@ def test_the_output_depends_on_the_records_through_metered_draws_only(module: Mo
             list(blocks)
             return released
 
-        def gaussian(self, draw: str, value: Any, *, sensitivity: float) -> np.ndarray:
+        def draw(self, draw: str, value: Any, *, sensitivity: float) -> np.ndarray:
             assert draw == name
             return released
-
-        wishart = laplace = gaussian
 
     one, other = (module.run(Records(ball(np.random.default_rng(s), 60, 4) * f), p, t, Fixed()) for s, f in ((1, 1.0), (2, 0.3)))
     np.testing.assert_array_equal(one.theta, other.theta)
