@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dpspec.numeric.norms import directions, group_lengths, project
 from dpspec.spec import model
 from dpspec.spec.expr import evaluate
 from dpspec.symbolic.groups import GroupTerm
@@ -62,8 +63,7 @@ class ConstraintSet:
         """A point of the set that minimises <g, v>. Raises ``ValueError`` when there is none (an unbounded set)."""
         match self.kind:
             case "l2":
-                norm = float(np.linalg.norm(g))
-                return np.zeros_like(g) if norm == 0.0 else -(self.radius / norm) * g
+                return np.asarray(-self.radius * directions(g[None, :])[0][0])
             case "l1":
                 out = np.zeros_like(g)
                 j = int(np.argmax(np.abs(g)))
@@ -147,8 +147,7 @@ def constraint_set(s: model.Set | None, values: Mapping[str, Any]) -> Constraint
 
 def project_l2(v: Vector, radius: float) -> Vector:
     """v * min(1, radius/|v|)."""
-    norm = float(np.linalg.norm(v))
-    return v if norm <= radius else v * (radius / norm)
+    return project(v, radius)
 
 
 def project_simplex(v: Vector, total: float = 1.0) -> Vector:
@@ -221,8 +220,7 @@ class GroupNorm:
 
     def norms(self, v: Vector) -> Vector:
         """|v_g|_2 of every group, shape (g,)."""
-        out: Vector = np.sqrt(np.add.reduceat(v * v, self.starts))
-        return out
+        return group_lengths(v, self.starts)
 
     def value(self, v: Vector) -> float:
         return float(self.weights @ self.norms(v))
