@@ -18,11 +18,11 @@ What is proved, u = 2^-53 and k the entries of a row (its stored ones in a CSR m
    scaling twice changes nothing. l_inf needs no margin: s = 0 and a last clamp.
 3. *The largest factor* c with |c*x| <= r (:meth:`Lengths.limits`): |c|*|x| <= r exactly, for the same reasons; a limit that is subnormal
    is taken down by one step of 2^-1074, which is more than the two roundings that it went through, and an infinite one stands for a limit
-   above every double.
+   above every double. :attr:`Lengths.upper` is a number that the exact norm does not exceed.
 
-Callers thus need no allowance for clipping itself (k = 0 in "radius*(1 + k*eps)"); what sensitivities allow for is the rounding of sums and
-products after it. Sizes outside 1e-250 .. 1e150 are refused with ``ValueError``: their squares, or a noise scale made of them, would leave
-the doubles.
+Callers thus need no allowance for clipping itself (k = 0 in "radius*(1 + k*eps)"); what sensitivities allow for is the rounding of sums
+and products after it. Sizes outside 1e-250 .. 1e150 are refused (:class:`OutOfRange`): their squares, or a noise scale made of them,
+would leave the doubles.
 """
 
 from __future__ import annotations
@@ -45,9 +45,15 @@ _LOW: Final = 2.0**-450
 _HIGH: Final = 2.0**500
 
 
-def in_range(size: float) -> bool:
-    """Whether a radius is one that the proofs of this module are for."""
-    return SMALLEST <= size <= LARGEST
+class OutOfRange(ValueError):
+    """A radius, a clip, a sensitivity or a noise scale that doubles cannot carry: a fact about public numbers, known before records are."""
+
+
+def check_size(**sizes: float) -> None:
+    """Raises :class:`OutOfRange` for a size outside [SMALLEST, LARGEST], for which the proofs of this module are not made."""
+    for name, size in sizes.items():
+        if not SMALLEST <= size <= LARGEST:
+            raise OutOfRange(f"{name} must lie between {SMALLEST:g} and {LARGEST:g}, not at {size!r}: rescale the records")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,12 @@ class Lengths:
             return np.asarray(np.ldexp(self.part, self.power))
 
     @property
+    def upper(self) -> Vector:
+        """Upper bounds of the norms."""
+        with np.errstate(over="ignore", under="ignore"):
+            return np.asarray(np.where(self.part > 0, np.nextafter(np.ldexp(self.part * (1 + self.margin), self.power), np.inf), 0.0))
+
+    @property
     def finite(self) -> Mask:
         """Rows without a NaN or an infinity (their norm may still exceed every double)."""
         return np.isfinite(self.part)
@@ -127,19 +139,14 @@ class Lengths:
 
     def limits(self, radius: float) -> Vector:
         """The largest |c| with c*row in the ball, rounded down; infinite where every double serves, 0 for rows that are not finite.
-        Raises ValueError for a radius out of range."""
-        _check(radius)
+        Raises OutOfRange."""
+        check_size(radius=radius)
         some = self.part > 0
         with np.errstate(over="ignore", under="ignore"):
             limit = np.ldexp(radius * (1 - 2 * self.margin) / np.where(some, self.part, 1.0), -self.power)
         small = limit < 2.0**-1000
         limit[small] = np.maximum(np.nextafter(limit[small], 0.0), 0.0)
         return np.asarray(np.where(some, limit, np.inf))
-
-
-def _check(radius: float) -> None:
-    if not in_range(radius):
-        raise ValueError(f"a radius lies between {SMALLEST:g} and {LARGEST:g}, not at {radius!r}")
 
 
 def _plain(e: Entries, norm: Norm) -> Vector:
@@ -196,9 +203,9 @@ def group_lengths(v: Vector, starts: NDArray[np.intp]) -> Vector:
 def scale_into(e: Entries, radius: float, norm: Norm, *, reject: bool = False) -> tuple[Vector, Mask]:
     """Rows x*min(1, radius/|x|), with every rounding inwards (2 of the module's text), and the rows that lay outside by more than rounding.
 
-    With ``reject`` those become 0. ``e.v`` is overwritten. Rows that are not finite become 0. Raises ValueError for a radius out of range.
+    With ``reject`` those become 0. ``e.v`` is overwritten. Rows that are not finite become 0. Raises OutOfRange.
     """
-    _check(radius)
+    check_size(radius=radius)
     # rows below 2^-450 are inside a larger ball, whatever their norm; of far longer rows radius/norm would be subnormal
     found = lengths(e, norm, low=_LOW if radius < 2 * _LOW else 0.0, high=min(_HIGH, radius * 1e280))
     size, s, odd, v = found.part, found.margin, found.scaled, e.v

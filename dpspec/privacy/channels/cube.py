@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_reach, check_scale, clip_cube, rows
+from dpspec.numeric.norms import check_size
+from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, clip_cube, rows
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -38,7 +39,7 @@ class Cube:
 
     def __post_init__(self) -> None:
         check_positive(dim=self.dim)
-        check_reach(radius=self.radius)
+        check_size(radius=self.radius)
 
     @property
     def size(self) -> int:

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpspec.numeric.norms import clip_rows, lengths
-from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_reach, check_scale, rows
+from dpspec.numeric.norms import check_size, clip_rows, lengths
+from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, rows
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -35,7 +35,7 @@ class GaussianOuter:
 
     def __post_init__(self) -> None:
         check_positive(dim=self.dim)
-        check_reach(radius=self.radius, sensitivity=self.sensitivity)
+        check_size(radius=self.radius, sensitivity=self.sensitivity)
 
     @property
     def sensitivity(self) -> float:

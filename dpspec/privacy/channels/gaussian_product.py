@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_reach, check_scale, clip_cube, numbers, rows
+from dpspec.numeric.norms import check_size
+from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, clip_cube, numbers, rows
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -31,7 +32,7 @@ class GaussianProduct:
 
     def __post_init__(self) -> None:
         check_positive(dim=self.dim)
-        check_reach(x_clip=self.x_clip, y_clip=self.y_clip, sensitivity=self.sensitivity)
+        check_size(x_clip=self.x_clip, y_clip=self.y_clip, sensitivity=self.sensitivity)
 
     @property
     def sensitivity(self) -> float:

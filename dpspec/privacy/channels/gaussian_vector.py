@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpspec.numeric.norms import clip_rows
-from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_reach, check_scale, rows
+from dpspec.numeric.norms import check_size, clip_rows
+from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, rows
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -31,12 +31,12 @@ class GaussianVector:
 
     def __post_init__(self) -> None:
         check_positive(dim=self.dim)
-        check_reach(radius=self.radius)
+        check_size(radius=self.radius)
         if self.sensitivity == 0.0:
             object.__setattr__(self, "sensitivity", 2.0 * self.radius)
         if not self.sensitivity >= 2.0 * self.radius:
             raise ValueError("a record of the ball can move by its diameter 2*radius: the sensitivity is not smaller")
-        check_reach(sensitivity=self.sensitivity)
+        check_size(sensitivity=self.sensitivity)
 
     @property
     def size(self) -> int:

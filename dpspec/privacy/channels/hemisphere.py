@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpspec.numeric.norms import directions
-from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_reach, check_scale, rows
+from dpspec.numeric.norms import check_size, directions
+from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, rows
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -47,7 +47,7 @@ class Hemisphere:
 
     def __post_init__(self) -> None:
         check_positive(dim=self.dim)
-        check_reach(radius=self.radius)
+        check_size(radius=self.radius)
 
     @property
     def size(self) -> int:

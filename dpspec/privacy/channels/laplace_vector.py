@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpspec.numeric.norms import clip_rows
-from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_reach, check_scale, clip_cube, rows
+from dpspec.numeric.norms import check_size, clip_rows
+from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, clip_cube, rows
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -32,7 +32,7 @@ class LaplaceVector:
 
     def __post_init__(self) -> None:
         check_positive(dim=self.dim)
-        check_reach(radius=self.radius, sensitivity=self.sensitivity)
+        check_size(radius=self.radius, sensitivity=self.sensitivity)
 
     @property
     def sensitivity(self) -> float:

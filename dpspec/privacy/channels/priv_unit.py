@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpspec.numeric.norms import directions
-from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_reach, check_scale, rows
+from dpspec.numeric.norms import check_size, directions
+from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, rows
 from dpspec.privacy.noise import Array, Bools, NoiseSource, down
 from dpspec.privacy.schedule import Family, Norm
 
@@ -85,7 +85,7 @@ class PrivUnit:
 
     def __post_init__(self) -> None:
         check_positive(dim=self.dim)
-        check_reach(radius=self.radius)
+        check_size(radius=self.radius)
         if self.dim < 2:
             raise ValueError("a cap needs dimension 2; use the hemisphere or the one-bit channel for numbers")
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from dpspec.numeric.norms import LARGEST, SMALLEST, clip_rows, in_range, lengths
+from dpspec.numeric.norms import OutOfRange, clip_rows, lengths
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Mechanism
 
@@ -59,18 +59,10 @@ def check_positive(**values: float) -> None:
             raise ValueError(f"{name} must be positive and finite, not {value!r}")
 
 
-def check_reach(**sizes: float) -> None:
-    """Radii, clips and the products that sensitivities are made of: inside the range for which clipping is proved and in which neither the
-    square of an entry nor a noise scale over- or underflows. Public numbers, so this happens before a record is read."""
-    for name, value in sizes.items():
-        if not in_range(value):
-            raise ValueError(f"{name} must lie between {SMALLEST:g} and {LARGEST:g}, not at {value!r}: rescale the records")
-
-
 def check_scale(scale: float) -> float:
     """The size of a report or of noise: a positive finite number, or the level is too small or too large for the radius."""
     if not (math.isfinite(scale) and scale > 0):
-        raise ValueError(f"this level needs reports or noise of size {scale!r}: take another level or rescale the records")
+        raise OutOfRange(f"this level needs reports or noise of size {scale!r}: take another level or rescale the records")
     return scale
 
 

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpspec.numeric.norms import check_size
 from dpspec.privacy.channels.one_bit import one_bit
-from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_reach, check_scale, clip_cube, rows
+from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, clip_cube, rows
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -34,7 +35,7 @@ class SampledCoordinate:
 
     def __post_init__(self) -> None:
         check_positive(dim=self.dim)
-        check_reach(radius=self.radius)
+        check_size(radius=self.radius)
 
     @property
     def size(self) -> int:

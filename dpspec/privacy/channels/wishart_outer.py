@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpspec.numeric.norms import clip_rows
+from dpspec.numeric.norms import check_size, clip_rows
 from dpspec.privacy.channels.gaussian_outer import symmetric
-from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_reach, check_scale, rows
+from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, rows
 from dpspec.privacy.noise import Array, NoiseSource, add_rounded
 from dpspec.privacy.schedule import Family, Norm
 
@@ -34,7 +34,7 @@ class WishartOuter:
 
     def __post_init__(self) -> None:
         check_positive(dim=self.dim)
-        check_reach(radius=self.radius, sensitivity=self.sensitivity)
+        check_size(radius=self.radius, sensitivity=self.sensitivity)
 
     @property
     def sensitivity(self) -> float:

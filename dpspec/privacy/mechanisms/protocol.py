@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, Protocol, runtime_checkable
 
+from dpspec.numeric.norms import SMALLEST, OutOfRange
 from dpspec.privacy.noise import NoiseSource
 from dpspec.privacy.schedule import Mechanism
 
@@ -33,9 +34,12 @@ def check_level(level: float) -> float:
 
 
 def check_positive(**values: float) -> None:
+    """A sensitivity is at least SMALLEST as well: the grids of the secure noise end not far below it."""
     for name, value in values.items():
         if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{name} must be positive and finite, not {value!r}")
+            raise OutOfRange(f"{name} must be positive and finite, not {value!r}")
+        if name == "sensitivity" and value < SMALLEST:
+            raise OutOfRange(f"the sensitivity must be at least {SMALLEST:g}, not {value!r}: rescale the records")
 
 
 def check_numbers(value: Any, size: int) -> str | None:
