@@ -7,6 +7,7 @@ Found are: functions that give norms or normalise; a product of a vector with it
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,7 @@ def norms_in(tree: ast.AST) -> list[int]:
     return sorted(lines)
 
 
+@cache
 def places() -> dict[tuple[str, str], list[int]]:
     """Lines by (file, function)."""
     found: dict[tuple[str, str], list[int]] = {}

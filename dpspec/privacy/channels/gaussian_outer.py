@@ -35,7 +35,8 @@ class GaussianOuter:
 
     def __post_init__(self) -> None:
         check_positive(dim=self.dim)
-        check_size(radius=self.radius, sensitivity=self.sensitivity)
+        check_size(radius=self.radius)
+        check_size(sensitivity=self.sensitivity)
 
     @property
     def sensitivity(self) -> float:

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from dpspec.numeric.norms import OutOfRange, clip_rows, lengths
+from dpspec.numeric.norms import SMALLEST, OutOfRange, clip_rows, lengths
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Mechanism
 
@@ -60,8 +60,9 @@ def check_positive(**values: float) -> None:
 
 
 def check_scale(scale: float) -> float:
-    """The size of a report or of noise: a positive finite number, or the level is too small or too large for the radius."""
-    if not (math.isfinite(scale) and scale > 0):
+    """The size of a report or of noise: finite, and above what the grids of secure noise can hold; otherwise the level does not go with the
+    radius. A fact about public numbers."""
+    if not SMALLEST <= scale < math.inf:
         raise OutOfRange(f"this level needs reports or noise of size {scale!r}: take another level or rescale the records")
     return scale
 
