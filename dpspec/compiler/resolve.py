@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from dpspec.compiler.draft import Draft, Number, Path, ReleaseDraft
 from dpspec.domains.domain import Domain, domain_of_set
-from dpspec.domains.rounding import up
 from dpspec.domains.variable import Variable, from_line
+from dpspec.numeric.rounding import up
 from dpspec.spec.diagnostics import SpecError
 from dpspec.spec.expr import Expr, NotANumber, Unbound, evaluate
 from dpspec.spec.model import Ball, Box, Finite, Set

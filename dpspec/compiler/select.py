@@ -16,6 +16,7 @@ from dpspec.compiler.certify import LOSS_CLAIMS, domain_path, enforced
 from dpspec.compiler.draft import AssumptionStatus, Candidate, Draft, Path, ReleaseDraft, Setting
 from dpspec.compiler.resolve import domain_of
 from dpspec.compiler.tunables import Refusal, resolve_tunables
+from dpspec.numeric.norms import OutOfRange
 from dpspec.privacy.schedule import Disjoint, Draw, Sequence, Tree
 
 
@@ -184,7 +185,10 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
         reason = "it needs a loss of one margin <w, x>, and multinomial(K) has one a class"
     if reason is not None:
         return refuse(reason, code="DP407")
-    tree = module.schedule(problem, tunables)
+    try:
+        tree = module.schedule(problem, tunables)
+    except OutOfRange as error:
+        return refuse(str(error), code="DP407", help="declare x and y in other units: radii and clips between 1e-120 and 1e70 always serve")
     if relation(draft) == "add-remove" and has_disjoint(tree):
         return refuse(
             "its batches are consecutive rows: without one record every later row moves up, so one record changes several batches",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-from dpspec.domains.rounding import padded_down, padded_up, sqrt_up
+from dpspec.numeric.rounding import padded_down, padded_up, sqrt_up
 from dpspec.spec.expr import Expr, evaluate
 from dpspec.spec.model import Ball, Box, Finite, Polytope, Reals, Set, Simplex, Sparse
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from dpspec.domains.domain import Margin
-from dpspec.domains.rounding import down, up
+from dpspec.numeric.rounding import down, up
 from dpspec.symbolic.findings import Finding
 from dpspec.symbolic.groups import GroupTerm
 from dpspec.symbolic.normal import Poly

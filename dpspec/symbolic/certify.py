@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from dpspec.domains.domain import Domain, Margin, closed, domain_of_set, margin_range
-from dpspec.domains.rounding import down, padded_up, show, up
+from dpspec.numeric.rounding import down, padded_up, show, up
 from dpspec.spec.expr import Expr
 from dpspec.spec.model import Ball, Box, Finite, Polytope, Reals, Set, Simplex, Sparse
 from dpspec.symbolic import multinomial

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpspec.domains.domain import Domain, Margin
-from dpspec.domains.rounding import down, show
+from dpspec.numeric.rounding import down, show
 from dpspec.symbolic.certificate import Certificate
 from dpspec.symbolic.extrema import window
 from dpspec.symbolic.findings import Claim, Finding, Witness

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from flint import ctx
 
-from dpspec.domains.rounding import down, up
+from dpspec.numeric.rounding import down, up
 from dpspec.symbolic.balls import Balls, exact, hull, lower, upper
 from dpspec.symbolic.jets import jet
 from dpspec.symbolic.normal import Poly

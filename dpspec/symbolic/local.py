@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpspec.domains.domain import Domain, Margin
-from dpspec.domains.rounding import coarse_up, up
+from dpspec.numeric.rounding import coarse_up, up
 from dpspec.symbolic.losses import Named, constants, recognise
 from dpspec.symbolic.parts import Case
 

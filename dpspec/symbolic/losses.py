@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Literal, TypeAlias
 
 from dpspec.domains.domain import Domain, Margin
-from dpspec.domains.rounding import padded_down, padded_up, sqrt_up
+from dpspec.numeric.rounding import padded_down, padded_up, sqrt_up
 from dpspec.symbolic.normal import Fn, Mono, Poly, Pow, Var, add, mul, named_loss, scale, sub, var
 
 #: An end of a range; None is infinite on that side.

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpspec.domains.domain import Domain
-from dpspec.domains.rounding import down, padded_down, padded_up, show, sqrt_up, up
+from dpspec.numeric.rounding import down, padded_down, padded_up, show, sqrt_up, up
 from dpspec.symbolic.certificate import Certificate
 from dpspec.symbolic.claims import declared_only, scaled, shrunk
 from dpspec.symbolic.findings import Claim, Finding

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TypeAlias
 
-from dpspec.domains.rounding import show
+from dpspec.numeric.rounding import show
 from dpspec.spec.expr import Bin, Call, Expr, Inner, Name, Neg, Norm, Num
 from dpspec.symbolic.groups import groups
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from dpspec import api
 from dpspec.data.enforce import Entries, rules_of
 from dpspec.domains.domain import closed, domain_of_set
-from dpspec.domains.rounding import up
 from dpspec.domains.variable import Variable, from_line
+from dpspec.numeric.rounding import up
 from dpspec.spec.expr import Num
 from dpspec.spec.model import Ball, Box, Data, Domain, Enforcement, Finite
 from dpspec.symbolic.certify import certify

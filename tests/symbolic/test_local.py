@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dpspec.domains.domain import finite
-from dpspec.domains.rounding import coarse_up
 from dpspec.lang.source import parse_expr
+from dpspec.numeric.rounding import coarse_up
 from dpspec.spec.expr import num
 from dpspec.spec.model import Ball, Box, Finite, Reals
 from dpspec.symbolic.certify import certify

@@ -24,6 +24,7 @@ from dpspec.algorithms.convex_erm._common import moved, refused, summed
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import ConstraintSet, Vector, constraint_set
+from dpspec.numeric.norms import lengths
 from dpspec.privacy.mechanisms.exponential import Exponential
 from dpspec.privacy.mechanisms.noisy_max import NoisyMax
 from dpspec.privacy.schedule import Draw, Repeat, Tree
@@ -119,10 +120,10 @@ def _set(p: Problem) -> ConstraintSet:
 
 
 def _shape(p: Problem) -> tuple[int, float, float]:
-    """(number of vertices, max |v|_1, max |v|_2)."""
+    """(number of vertices, max |v|_1, max |v|_2), the norms rounded up."""
     over = _set(p)
     if over.vertices is not None:
-        return len(over.vertices), float(np.abs(over.vertices).sum(axis=1).max()), float(np.linalg.norm(over.vertices, axis=1).max())
+        return len(over.vertices), float(lengths(over.vertices, "l1").upper.max()), float(lengths(over.vertices).upper.max())
     return (p.d, 1.0, 1.0) if over.kind == "simplex" else (2 * p.d, over.radius, over.radius)
 
 
@@ -149,12 +150,13 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 
 def clipped_gradient(f: Objective, w: Vector, records: Any, n: int, clip: float, lipschitz: float) -> Vector:
-    """(1/n) sum of the records' gradients, each entry clipped to [-clip, clip]; no work where the norm bound implies it."""
+    """(1/n) sum of the records' gradients, each entry clipped to [-clip, clip] (one that cannot be computed is 0); no work where the norm
+    bound implies it."""
     if clip >= lipschitz:
         return f.data_gradient(w, records, n)
     total = np.zeros(w.size)
     for x, y in records.blocks(4096):
-        total += np.clip(f.gradients(w, x, y), -clip, clip).sum(axis=0)
+        total += np.clip(np.nan_to_num(f.gradients(w, x, y), nan=0.0), -clip, clip).sum(axis=0)
     return total / n
 
 

@@ -101,7 +101,7 @@ def sensitivity(p: Problem, t: Tunables) -> float:
     """eta*(moved*L/n)*sum_{t<T} (1 - eta*lam)^t, rounded up."""
     assert p.loss is not None
     lam = p.loss.l2
-    length = -math.expm1(t.T * math.log1p(-t.eta * lam)) / lam if lam > 0 else t.eta * t.T
+    length = -math.expm1(t.T * math.log1p(-min(t.eta * lam, 1 - 2.0**-53))) / lam if lam > 0 else t.eta * t.T
     return mean_sensitivity(p) * length * (1 + 1e-9)
 
 

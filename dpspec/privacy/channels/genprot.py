@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dpspec.privacy.channels.protocol import Records, check_level, check_positive, clip_cube, rows
+from dpspec.numeric.norms import check_size
+from dpspec.privacy.channels.protocol import Records, check_level, check_scale, clip_cube, rows
 from dpspec.privacy.noise import Array, Integers, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -70,13 +71,13 @@ class GenProt:
     reference: ClassVar[str] = "000 section 5.1.7, Algorithm 5.1.37 (server corrected, loss computed exactly); Bun, Nelson and Stemmer 2019"
 
     def __post_init__(self) -> None:
-        check_positive(radius=self.radius)
+        check_size(radius=self.radius)
         if not 2 <= self.length <= 4096:
             raise ValueError("the list has between 2 and 4096 public samples")
 
     def scale(self, level: float) -> float:
         """The scale of the base Laplace law."""
-        return 2.0 * self.radius / base_epsilon(check_level(level), self.length)
+        return check_scale(2.0 * self.radius / base_epsilon(check_level(level), self.length))
 
     def variance(self, level: float) -> float:
         """Close to E(R - v)^2: that of the base law."""

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpspec.numeric.norms import check_size
 from dpspec.privacy.channels.one_bit import one_bit
-from dpspec.privacy.channels.protocol import Records, check_level, check_positive, clip_cube, rows
+from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, clip_cube, rows
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -33,7 +34,8 @@ class SampledCoordinate:
     reference: ClassVar[str] = "Nguyen et al. 2016 (Harmony), with the one-bit report of Duchi, Jordan and Wainwright 2018"
 
     def __post_init__(self) -> None:
-        check_positive(dim=self.dim, radius=self.radius)
+        check_positive(dim=self.dim)
+        check_size(radius=self.radius)
 
     @property
     def size(self) -> int:
@@ -41,7 +43,7 @@ class SampledCoordinate:
 
     def scale(self, level: float) -> float:
         """The magnitude dim*B of the one entry that is not zero."""
-        return self.dim * self.radius / math.tanh(check_level(level) / 2.0)
+        return check_scale(self.dim * self.radius / math.tanh(check_level(level) / 2.0))
 
     def variance(self, level: float, norm: float = 0.0) -> float:
         """E|R - x|_2^2."""

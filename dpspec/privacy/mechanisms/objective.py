@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dpspec.numeric.norms import length
 from dpspec.privacy.mechanisms.norm_laplace import norm_laplace
 from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positive
 from dpspec.privacy.noise import Array, NoiseSource
@@ -89,7 +90,7 @@ class ObjectivePerturbation(Drawn):
         """The least change of the sum of gradients that explains two minimisers at one linear term: the mean objective is Lambda-strongly
         convex, and each point is ``slack``/Lambda from its minimiser."""
         weight = self.l2 + self.extra(level)
-        apart = np.linalg.norm(np.asarray(one) - np.asarray(other))
+        apart = length(np.asarray(one) - np.asarray(other))
         return float(self.n * (weight * apart - 2 * slack))
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> Array:

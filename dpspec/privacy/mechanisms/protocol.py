@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, Protocol, runtime_checkable
 
+from dpspec.numeric.norms import SMALLEST, Norm, OutOfRange, length
 from dpspec.privacy.noise import NoiseSource
 from dpspec.privacy.schedule import Mechanism
 
@@ -56,14 +57,8 @@ class Drawn:
     def distance(self: Mechanism, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
         import numpy as np
 
-        v = np.asarray(one, dtype=float) - np.asarray(other, dtype=float)
-        match self.norm:
-            case "l2":
-                return float(np.linalg.norm(v))
-            case "l1":
-                return float(np.abs(v).sum())
-            case _:
-                return float(np.abs(v).max(initial=0.0))
+        norm: Norm = "l2" if self.norm == "l2" else "l1" if self.norm == "l1" else "linf"
+        return length(np.asarray(one, dtype=float) - np.asarray(other, dtype=float), norm)
 
 
 def check_level(level: float) -> float:
@@ -73,9 +68,12 @@ def check_level(level: float) -> float:
 
 
 def check_positive(**values: float) -> None:
+    """A sensitivity is at least SMALLEST as well: the grids of the secure noise end not far below it."""
     for name, value in values.items():
         if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{name} must be positive and finite, not {value!r}")
+            raise OutOfRange(f"{name} must be positive and finite, not {value!r}")
+        if name == "sensitivity" and value < SMALLEST:
+            raise OutOfRange(f"the sensitivity must be at least {SMALLEST:g}, not {value!r}: rescale the records")
 
 
 def check_numbers(value: Any, size: int) -> str | None:

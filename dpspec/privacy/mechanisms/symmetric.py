@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from dpspec.numeric.norms import length
 from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_numbers, check_positive
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
@@ -95,7 +96,7 @@ class GaussianSymmetric(Drawn):
 
     def distance(self, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
         v = np.asarray(one, dtype=float) - np.asarray(other, dtype=float)
-        return float(np.linalg.norm(v if self.shape == "isotropic" else v[np.triu_indices(self.dim)]))
+        return length(v if self.shape == "isotropic" else v[np.triu_indices(self.dim)])
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> Array:
         i, j = np.triu_indices(self.dim)
@@ -135,7 +136,7 @@ class LaplaceSymmetric(Drawn):
 
     def distance(self, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
         v = np.asarray(one, dtype=float) - np.asarray(other, dtype=float)
-        return float(np.abs(v[np.triu_indices(self.dim)]).sum())
+        return length(v[np.triu_indices(self.dim)], "l1")
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> Array:
         upper = np.asarray(value, dtype=float)[np.triu_indices(self.dim)]

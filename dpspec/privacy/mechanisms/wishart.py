@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dpspec.numeric.norms import length
 from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positive
 from dpspec.privacy.mechanisms.symmetric import Neighbours, check_square
 from dpspec.privacy.noise import Array, NoiseSource, add_rounded
@@ -56,7 +57,7 @@ class SymmetrisedWishart(Drawn):
 
     def distance(self, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
         """The nuclear norm of the difference."""
-        return float(np.abs(np.linalg.eigvalsh(np.asarray(one) - np.asarray(other))).sum())
+        return length(np.linalg.eigvalsh(np.asarray(one) - np.asarray(other)), "l1")
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> Array:
         """Only the upper triangle of the value is read. Secure source: value and noise are rounded to one public grid."""
