@@ -448,7 +448,7 @@ def test_a_tolerance_without_room_for_more_records_is_refused_before_any_record_
     for name in ("approximate-minima-perturbation", "objective-perturbation"):
         fine = with_option(small(module_of(name)), "tolerance", Fraction(1, 10**12))
         assert not errors(with_neighbours(fine, "replace-one"))
-        assert "256*n" in errors(with_neighbours(fine, "add-remove"))[0].message
+        assert "16*n" in errors(with_neighbours(fine, "add-remove"))[0].message
 
 
 def test_a_metered_run_counts_no_records() -> None:
