@@ -88,11 +88,11 @@ def test_releases_that_share_a_budget_are_judged_by_their_own_noise() -> None:
     """A small share is a long linear term: what is accepted with all of epsilon is refused with a millionth of it."""
     one = changed(y=LABELS, loss="logistic + 0.01/2*|w|^2", by="objective-perturbation with tolerance = 1e-10", budget="epsilon = 1")
     two = one.replace("release a\n", "release a\n  share SHARE\n") + (
-        "\nrelease b\n  share REST\n  minimise logistic over ball(l2, 1)\n  by dp-frank-wolfe with T = 2\n"
+        "\nrelease b\n  share REST\n  minimise logistic over ball(l1, 1)\n  by dp-frank-wolfe with T = 2\n"
     )
     dp.plan(dp.loads(one))
     dp.plan(dp.loads(two.replace("SHARE", "9/10").replace("REST", "1/10")))
-    with pytest.raises(SpecError, match="share"):
+    with pytest.raises(SpecError, match="at least"):
         dp.plan(dp.loads(two.replace("SHARE", "1/1_000_000").replace("REST", "999_999/1_000_000")))
 
 
