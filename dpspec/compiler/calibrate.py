@@ -68,6 +68,11 @@ def _share(draft: Draft, release: ReleaseDraft) -> float:
 
 def _take(draft: Draft, release: ReleaseDraft, calibrated: Any) -> Draft:
     current = next(r for r in draft.releases if r.index == release.index)
+    if hasattr(current.module, "uncertain"):  # with its own share of the budget alone the noise is larger than when it was selected
+        reason = current.module.uncertain(current.problem, current.tunables, calibrated)
+        if reason is not None:
+            message = f"{current.module.CARD.id} cannot serve release {current.release.name!r}: {reason}"
+            draft = draft.report("DP407", message, path=current.path, help="a larger tolerance, ridge or share")
     published: tuple[Any, ...] = ()
     if hasattr(current.module, "published"):
         got = current.module.published(current.problem, current.tunables, draft.budget)

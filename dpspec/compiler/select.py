@@ -199,6 +199,9 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
         calibrated = calibrate(tree, draft.budget, neighbours=relation(draft))
     except CalibrationError as error:
         return refuse(str(error), code=error.code, help=error.help)
+    reason = module.uncertain(problem, tunables, calibrated) if hasattr(module, "uncertain") else None
+    if reason is not None:
+        return refuse(reason, code="DP407")
     predicted = module.predicted(problem, tunables, calibrated) if hasattr(module, "predicted") else None
     eligible = Candidate(card.id, True, (), None if predicted is None else float(predicted))
     return Choice(eligible, module, tunables, settings, tree, statuses)

@@ -23,7 +23,7 @@ Mode: TypeAlias = Literal["release", "study"]
 
 
 class PrivacyError(Exception):
-    """A run tried to do what its plan does not allow. ``code`` is one of DP320 to DP326; nothing was released by the failing call."""
+    """A run tried to do what its plan does not allow. ``code`` is one of DP320 to DP327; nothing was released by the failing call."""
 
     def __init__(self, code: str, message: str, help: str = "") -> None:
         self.code, self.message, self.help = code, message, help

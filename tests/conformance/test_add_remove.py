@@ -445,9 +445,9 @@ def test_the_minimiser_is_found_to_its_tolerance_whatever_the_number_of_records(
 def test_a_tolerance_without_room_for_more_records_is_refused_before_any_record_is_read() -> None:
     """It would be reached on n records and missed on many times as many, and the failure would tell."""
     for name in ("approximate-minima-perturbation", "objective-perturbation"):
-        fine = with_option(small(module_of(name)), "tolerance", Fraction(1, 10**12))
+        fine = with_option(small(module_of(name)), "tolerance", Fraction(1, 10**11))
         assert not errors(with_neighbours(fine, "replace-one"))
-        assert "256*n" in errors(with_neighbours(fine, "add-remove"))[0].message
+        assert "16*n" in errors(with_neighbours(fine, "add-remove"))[0].message
 
 
 def test_a_metered_run_counts_no_records() -> None:
