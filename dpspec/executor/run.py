@@ -12,8 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dpspec.compiler.draft import Draft
+from dpspec.compiler.files import base_dir
 from dpspec.compiler.plan import Plan
-from dpspec.executor.bind import arrays, base_dir, bound_problem, part_of, values
+from dpspec.executor.bind import arrays, bound_problem, part_of, values
 from dpspec.executor.record import Record, environment
 from dpspec.spec.model import Data
 
@@ -45,6 +47,7 @@ def run(
     draft = plan.draft
     memory = None if x is None else x if y is None else (x, y)
     started = now()
+    check_files(draft, memory, data_file)
     raw = load(
         draft.analysis.data,
         data_file=data_file,
@@ -76,6 +79,25 @@ def run(
     if out is not None:
         record.write(out)
     return record
+
+
+def check_files(draft: Draft, memory: Any, data_file: str | Path | None) -> None:
+    """Before a record is read: the public files are what the plan holds (DP524), and none of them is the private one (DP518)."""
+    from dpspec.data.files import REMEDY, digest, local, private_one
+    from dpspec.data.problems import fail
+
+    base, source = base_dir(draft.parsed.path), draft.analysis.data.source
+    private: Path | None = None
+    if draft.analysis.data.status == "private" and memory is None:
+        path = getattr(source, "path", None)
+        private = local(data_file) if data_file is not None else None if path is None else local(path, base)
+    for file in draft.files:
+        if file.role not in ("public records", "vertices"):
+            continue
+        if private is not None and (wrong := private_one(file, private)):
+            fail("DP518", wrong, REMEDY)
+        if digest(file.where, fresh=True)[0] != file.sha256:
+            fail("DP524", f"{file.path} ({file.role}) is not the file that the plan was made with", "plan again, and review what changed")
 
 
 def public_records(draft: Any, raw: Any, base: Path) -> Any:
