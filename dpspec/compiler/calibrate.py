@@ -45,8 +45,8 @@ def calibrate(draft: Draft) -> Draft:
 
 
 def relation(draft: Draft) -> Neighbours:
-    """The relation of the calibration: in the central model the spec's own, or the stronger one that its encodings call for. In a local model each user's data set is one record, and
-    the relation is always its replacement."""
+    """The relation of the calibration: in the central model the spec's own, or the stronger one that its encodings call for. In a local
+    model each user's data set is one record, and the relation is always its replacement."""
     return draft.neighbours if draft.analysis.privacy.model == "central" else "replace-one"
 
 

@@ -150,8 +150,8 @@ def _problem(draft: Draft, release: ReleaseDraft) -> Problem:
 
 
 def _in_numbers(task: Any, draft: Draft) -> Any:
-    """The task with the radii and ends of its set as numbers, and with the vertices that were read of a polytope: numbers are the spec's own, in which d is the number of features, and facts of a
-    release count its weights."""
+    """The task with the radii and ends of its set as numbers, and with the vertices that were read of a polytope. The numbers are the
+    spec's own, in which d is the number of features; facts of a release count its weights."""
     over = getattr(task, "over", None)
     if isinstance(over, Polytope):
         rows = rows_of(draft, over)

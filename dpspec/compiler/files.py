@@ -66,7 +66,7 @@ def find(draft: Draft, facts: Mapping[str, Number]) -> Draft:
         if role == "vertices" and draft.analysis.data.status == "private" and path[0] == "releases":
             draft = draft.report(
                 "DP519",
-                f"points of polytope({name}) are mixtures of its vertices and are released as they are: they must not come from the records",
+                f"points of polytope({name}) are mixtures of its vertices, released as they are: they must not come from the records",
                 path=path,
                 help="nothing to do when the vertices were chosen without looking at the records; the plan holds the file's content",
                 severity="warning",

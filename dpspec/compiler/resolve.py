@@ -202,8 +202,8 @@ def _rules(draft: Draft, facts: Mapping[str, Number]) -> Draft:
 
 
 def _zeroed(draft: Draft, facts: Mapping[str, Number]) -> Draft:
-    """Under zero-out a central plan counts on a zeroed record to vanish from every sum. Where it does not it is another record, and the plan
-    is made, and states, replace-one. In a local model a report hides any record from any other one already."""
+    """Under zero-out a central plan counts on a zeroed record to vanish from every sum. Where it does not it is another record, and the
+    plan is made, and states, replace-one. In a local model a report hides any record from any other one already."""
     a = draft.analysis
     if draft.failed or a.data.neighbours != "zero-out" or a.privacy.model != "central":
         return draft
@@ -219,8 +219,8 @@ def _zeroed(draft: Draft, facts: Mapping[str, Number]) -> Draft:
         return draft
     draft = draft.report(
         "DP315",
-        f"a zeroed record is a row of zeros, and {found.what}: it stays in every sum, so zero-out costs what replace-one does, and the plan "
-        "is one of replace-one, which protects more",
+        f"a zeroed record is a row of zeros, and {found.what}: it stays in every sum, so zero-out costs what replace-one does, and the "
+        "plan is one of replace-one, which protects more",
         path=("data", *found.path),
         help="write neighbours replace-one; under add-remove the record is not there at all, and costs half as much",
         severity="warning",

@@ -41,8 +41,8 @@ class Corners(Polytope):
 
 @dataclass(frozen=True, slots=True)
 class SpecFile:
-    """A file that a spec names. ``path``: as the spec writes it; ``where``: resolved. ``sha256``, ``size``: of the content, None for private
-    data, and for public data that are not there. ``rows``: of vertices."""
+    """A file that a spec names. ``path``: as the spec writes it; ``where``: resolved. ``sha256``, ``size``: of the content, None for
+    private data, and for public data that are not there. ``rows``: of vertices."""
 
     role: Role
     path: str

@@ -2,9 +2,9 @@
 
 A **zeroed record** is a row of the data whose cells are all zero, features and target. It is read, encoded and enforced like every other
 row. Zero-out is accounted for on the ground that what comes out has x = 0: then its gradient phi'(<w, x>, y) x, its second moment x x^T
-and its truncated coordinates are zero whatever its y is, so it is absent from every sum that reaches the meter, and a neighbour moves a sum by
-one record's term and not by two. Whether x = 0 comes out is asked of the very functions that encode and enforce. Where it does not, a row
-of zeros is a record like any other, and the compiler plans for replace-one.
+and its truncated coordinates are zero whatever its y is, so it is absent from every sum that reaches the meter, and a neighbour moves a
+sum by one record's term and not by two. Whether x = 0 comes out is asked of the very functions that encode and enforce. Where it does
+not, a row of zeros is a record like any other, and the compiler plans for replace-one.
 """
 
 from __future__ import annotations

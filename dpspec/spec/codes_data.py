@@ -117,8 +117,8 @@ CODES: dict[str, Code] = {
     ),
     "DP518": Code(
         "A public file is the private one",
-        "Public records and the vertices of a set enter a release without noise, so the release would depend on the private records in a way "
-        "that no draw covers. One file under two names is told by path, by link (one inode), and by its bytes; that is decided before "
+        "Public records and the vertices of a set enter a release without noise, so the release would depend on the private records in a "
+        "way that no draw covers. One file under two names is told by path, by link (one inode), and by its bytes; that is decided before "
         "either is read as records, when a plan is made (where the private file is there) and again by every run. A copy that was written "
         "anew, with other columns or in another format, cannot be told without comparing records, and the answer would be a "
         "statement about them: that a public file is public is your word. The refusal of a byte-for-byte copy is one bit about the "

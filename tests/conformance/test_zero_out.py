@@ -34,6 +34,7 @@ from tests.conformance.replay import moved
 from tests.conformance.test_add_remove import CENTRAL, errors, variants
 from tests.conformance.test_replay import blind_run, with_neighbours
 
+
 def from_file(parsed: Parsed, target: str = "y") -> Parsed:
     """The spec with its records in rows.csv and without a law."""
     data = parsed.analysis.data.model_copy(update={"source": CsvSource(path="rows.csv", target=target)})
@@ -87,8 +88,8 @@ def share(c: Case, folder: Path, table: np.ndarray, row: int) -> float:
     largest = 0.0
     for (name, u), (_, v) in zip(before, after, strict=True):
         leaf = next(planned[k] for k in (name, f"{name}/select", f"{name}/value") if k in planned)
-        mechanism = leaf.draw.mechanism
-        largest = max(largest, float(movement(mechanism, c.release.calibrated.levels[leaf.draw.name], u, v, tolerance) / Fraction(mechanism.sensitivity)))
+        apart = movement(leaf.draw.mechanism, c.release.calibrated.levels[leaf.draw.name], u, v, tolerance)
+        largest = max(largest, float(apart / Fraction(leaf.draw.mechanism.sensitivity)))
     return largest
 
 
@@ -185,11 +186,8 @@ def written(d: int, lines: str, domain: str, **more: Any) -> Parsed:
 
 def tables() -> list[np.ndarray]:
     """Cells that every encoding above takes: the codes 0 and 1 in the first column."""
-    found = []
-    for first in ((1.0, 1.0, 1.0), (1.0, -1e6, 1.0), (0.0, 0.9, 1.0), (1.0, -3.0, 0.0), (0.0, 1e-3, 0.0)):
-        for rest in ((0.0, 0.0, 0.0), (0.0, 0.1, 1.0)):
-            found.append(np.array([first, *([rest] * 4)]))
-    return found
+    firsts = ((1.0, 1.0, 1.0), (1.0, -1e6, 1.0), (0.0, 0.9, 1.0), (1.0, -3.0, 0.0), (0.0, 1e-3, 0.0))
+    return [np.array([first, *([rest] * 4)]) for first in firsts for rest in ((0.0, 0.0, 0.0), (0.0, 0.1, 1.0))]
 
 
 @pytest.mark.parametrize(("what", "d", "lines", "domain", "stays"), DECLARED, ids=[row[0] for row in DECLARED])
@@ -213,6 +211,43 @@ def test_a_plan_counts_a_zeroed_row_once_where_it_vanishes_and_twice_where_not(
     assert bool(np.any(zeros.x)) == stays
 
 
+SIGNS = "{-1, 1} by map(0 -> -1, 1 -> 1)"
+TASKS = {
+    "multinomial": ("minimise multinomial(3) over ball(l2, 1)", "dp-gd with T = 2", "{0, 1, 2} by reject"),
+    "mirror descent": ("minimise hinge over ball(l1, 1)", "dp-mirror-descent", SIGNS),
+    "frank-wolfe": ("minimise logistic over ball(l1, 1)", "dp-frank-wolfe with T = 3", SIGNS),
+    "objective": ("minimise logistic + 0.5/2*|w|^2 over R^d", "objective-perturbation", SIGNS),
+    "approximate minima": (
+        "minimise logistic + 0.5/2*|w|^2 over R^d",
+        "approximate-minima-perturbation",
+        "{-1, 1} by map(0 -> -1, 1 -> 1)",
+    ),
+    "iht": ("minimise squared over sparse(1)", "dp-iht with T = 2, G = 1", "[-1, 1] by clip"),
+    "second moment": ("estimate covariance(x)", "dp-covariance-gaussian", "[-1, 1] by clip"),
+    "precision": ("estimate precision(x)", "dp-precision-covariance", "[-1, 1] by clip"),
+    "thresholding": ("estimate covariance(x)", "dp-thresholding", "[-1, 1] by clip"),
+    "peeling": ("estimate theta in y = <theta, x> + noise", "dp-iht-truncated with T = 1, kept = 2", "[-1, 1] by clip"),
+    "robust mean": ("estimate mean(x)", "dp-sparse-mean-heavy-tailed with kept = 2", "[-1, 1] by clip"),
+}
+
+
+@pytest.mark.parametrize("what", TASKS)
+@pytest.mark.parametrize("lines", ["", "intercept"])
+def test_every_family_counts_an_ordinary_record_twice(what: str, lines: str, tmp_path: Path) -> None:
+    """Whatever the algorithm, with the intercept it is planned as under replace-one, and without it as under zero-out."""
+    task, by, y = TASKS[what]
+    d = 3 if lines else 2
+    text = TEXT.format(n=5, d=d, relation="zero-out", lines=f"  {lines}\n" if lines else "", domain=BALL, y=y, loss="LOSS", by=by)
+    text = text.replace("minimise LOSS over ball(l2, 1)", task).replace(
+        "release a", "assume\n  sparse(1)\n  sub-gaussian(1) of x\n\nrelease a"
+    )
+    c = case(parse_text(text, surface="dps"))
+    assert c.release.problem.neighbours == ("replace-one" if lines else "zero-out")
+    found = [share(c, tmp_path, table, 0) for table in tables()]
+    assert max(found) <= 1, found
+    assert max(found) > 0.02, found
+
+
 def test_the_plan_states_the_relation_that_it_was_made_for() -> None:
     """The noise doubles, the guarantee says replace-one, and two accountants agree on it."""
     for relation, lines, d, stated, moves in (
@@ -224,7 +259,8 @@ def test_the_plan_states_the_relation_that_it_was_made_for() -> None:
         plan = make_plan(written(d, lines, BALL, relation=relation, by="dp-gd with T = 1"))
         body = plan.to_json()
         assert body["guarantee"]["neighbours"] == stated
-        assert body["releases"][0]["noise"][0]["sensitivity"] == pytest.approx(moves / (1 + math.exp(-1)) / 5, rel=1e-6)  # L at the margin 1, n = 5
+        steep = 1 / (1 + math.exp(-1))  # the logistic loss at the margin -1
+        assert body["releases"][0]["noise"][0]["sensitivity"] == pytest.approx(moves * steep / 5, rel=1e-6)
         assert body["guarantee"]["checked_epsilon"] <= 1.001
 
 
@@ -241,9 +277,10 @@ QUARTERS = st.integers(-12, 12).map(lambda k: Fraction(k, 4))
 
 
 @settings(max_examples=60, deadline=None)
-@given(a=QUARTERS, width=st.integers(1, 9), m=QUARTERS, s=st.integers(1, 9), low=QUARTERS, high=QUARTERS, intercept=st.booleans())
-def test_what_becomes_of_a_row_of_zeros(a: Fraction, width: int, m: Fraction, s: int, low: Fraction, high: Fraction, intercept: bool) -> None:
+@given(st.tuples(QUARTERS, QUARTERS, QUARTERS, QUARTERS), st.integers(1, 9), st.integers(1, 9), st.booleans())
+def test_what_becomes_of_a_row_of_zeros(quarters: tuple[Fraction, ...], width: int, s: int, intercept: bool) -> None:
     """By hand: clamp 0 to [a, a + width] and shift, subtract the mean, clamp to the box."""
+    a, m, low, high = quarters
     high = low + abs(high) + 1
     lines = f"encode c0 as range({a}, {a + width}), c1 as standard({m}, {s})" + ("\n  intercept" if intercept else "")
     parsed = written(2 + intercept, lines, f"box({low}, {high}) by clip")
@@ -253,6 +290,15 @@ def test_what_becomes_of_a_row_of_zeros(a: Fraction, width: int, m: Fraction, s:
     found = obstacle(parsed.analysis.data, {"n": Fraction(5), "d": Fraction(2 + intercept)}) is not None
     assert found == cautious
     assert found or not any(image)
+
+
+LABELS = (
+    "{-1, 1} by map(0 -> -1, 1 -> 1)",
+    "{-1, 0, 1} by reject",
+    "{2, 3} by map(5 -> 2, 6 -> 3)",
+    "[1/3, 2/3] by clip",
+    "[-1, 1/3] by reject",
+)
 
 
 def test_the_domain_holds_what_replaces_a_record_under_every_relation() -> None:
@@ -265,7 +311,7 @@ def test_the_domain_holds_what_replaces_a_record_under_every_relation() -> None:
         if lines:
             continue
         for relation in ("replace-one", "zero-out", "add-remove"):
-            for y in ("{-1, 1} by map(0 -> -1, 1 -> 1)", "{-1, 0, 1} by reject", "{2, 3} by map(5 -> 2, 6 -> 3)", "[1/3, 2/3] by clip", "[-1, 1/3] by reject"):
+            for y in LABELS:
                 draft = compile_draft(written(d, "", domain, relation=relation, y=y, loss="squared"))
                 sets = {v: record_domain(_enforced_set(draft, v), draft.facts, dimension=1 if v == "y" else d) for v in ("x", "y")}
                 records, _ = enforce(Records(np.array(bad), np.array([r[0] for r in bad])), draft.analysis.data, values(draft))
