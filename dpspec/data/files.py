@@ -16,6 +16,7 @@ import math
 import os
 import re
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -28,7 +29,7 @@ Rows: TypeAlias = tuple[tuple[float, ...], ...]
 
 #: A scheme with a slash behind it, or the name of another machine. ``Path`` writes ``http://host`` as ``http:/host``.
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:[/\\]|\\\\|//")
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 #: Vertices are kept in memory and are one choice each of an exponential mechanism; more than this is no list of corners.
 MOST_BYTES: Final = 16 * 2**20
 
@@ -90,29 +91,50 @@ def regular(path: Path) -> os.stat_result:
     return found
 
 
-_DIGESTS: dict[tuple[Any, ...], str] = {}
+_DIGESTS: dict[tuple[int, ...], str] = {}
+_VERTICES: dict[tuple[Any, ...], tuple[Rows, str, int]] = {}
+
+
+def _key(s: os.stat_result) -> tuple[int, ...]:
+    """What changes when a file does."""
+    return s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns
+
+
+def _keep(cache: dict[Any, Any], key: Any, value: Any, most: int) -> Any:
+    while len(cache) >= most:
+        cache.pop(next(iter(cache)))
+    cache[key] = value
+    return value
+
+
+def _blocks(path: Path, size: int) -> Iterator[bytes]:
+    """The content, which must be ``size`` bytes: a file of the kernel may say 0 and never end."""
+    left = size
+    try:
+        with path.open("rb") as f:
+            while left and (block := f.read(min(left, 1 << 20))):
+                left -= len(block)
+                yield block
+    except OSError:
+        left = -1
+    if left:
+        fail("DP501", f"{path} cannot be read", "check its permissions, and that nobody writes to it", path=str(path))
 
 
 def digest(path: Path, *, fresh: bool = False) -> tuple[str, int]:
-    """SHA-256 and size of a regular file. A file that has not been touched since is not read again unless ``fresh``."""
+    """SHA-256 and size of a regular file. A file that has not been touched since is not read again unless ``fresh``.
+
+    Raises SpecError: DP501 (no such file), DP509 (empty).
+    """
     s = regular(path)
-    key = (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns)
+    if not s.st_size:
+        fail("DP509", f"{path.name} is empty", "name a file with something in it", path=str(path))
+    key = _key(s)
     if fresh or key not in _DIGESTS:
         content = hashlib.sha256()
-        size = 0
-        try:
-            with path.open("rb") as f:
-                while block := f.read(1 << 20):
-                    content.update(block)
-                    size += len(block)
-        except OSError:
-            size = -1
-        if size < 0:
-            fail("DP501", f"{path} cannot be read", "check its permissions", path=str(path))
-        while len(_DIGESTS) >= 256:
-            _DIGESTS.pop(next(iter(_DIGESTS)))
-        _DIGESTS[key] = content.hexdigest()
-        return _DIGESTS[key], size
+        for block in _blocks(path, s.st_size):
+            content.update(block)
+        _keep(_DIGESTS, key, content.hexdigest(), 256)
     return _DIGESTS[key], s.st_size
 
 
@@ -130,7 +152,7 @@ def same(one: Path, other: Path) -> bool:
         return False
     if not (os.access(one, os.R_OK) and os.access(other, os.R_OK)):
         return False
-    return digest(one)[0] == digest(other)[0]
+    return digest(one, fresh=True)[0] == digest(other, fresh=True)[0]
 
 
 def private_one(public: SpecFile, private: Path) -> str:
@@ -150,17 +172,13 @@ def vertices(path: Path, width: int | None = None) -> tuple[Rows, str, int]:
     Comma-separated numbers in UTF-8 without a header row; blank lines and what follows a ``#`` are skipped. Raises SpecError: DP501 (no
     such file), DP502 (not such text, or too large), DP508 (not ``width`` numbers a row), DP509 (no row). No cell is shown.
     """
-    where, raw = path.name, b""
-    if regular(path).st_size <= MOST_BYTES:
-        try:
-            with path.open("rb") as f:
-                raw = f.read(MOST_BYTES + 1)
-        except OSError:
-            fail("DP501", f"{path} cannot be read", "check its permissions", path=str(path))
-    else:
-        raw = b" " * (MOST_BYTES + 1)
-    if len(raw) > MOST_BYTES:
+    where, stat_ = path.name, regular(path)
+    if stat_.st_size > MOST_BYTES:
         fail("DP502", f"{where} has more than {MOST_BYTES >> 20} MiB, too much for a list of vertices", "fewer vertices", path=str(path))
+    key = (*_key(stat_), width)
+    if key in _VERTICES:
+        return _VERTICES[key]
+    raw = b"".join(_blocks(path, stat_.st_size))
     rows: list[tuple[float, ...]] = []
     wrong = 0
     try:
@@ -183,4 +201,5 @@ def vertices(path: Path, width: int | None = None) -> tuple[Rows, str, int]:
         rows.append(row)
     if not rows:
         fail("DP509", f"{where} holds no vertex", "one vertex a line", path=str(path))
-    return tuple(rows), hashlib.sha256(raw).hexdigest(), len(raw)
+    found: tuple[Rows, str, int] = _keep(_VERTICES, key, (tuple(rows), hashlib.sha256(raw).hexdigest(), len(raw)), 4)
+    return found

@@ -103,11 +103,14 @@ def check_files(draft: Draft, memory: Any, data_file: str | Path | None) -> None
 def public_records(draft: Any, raw: Any, base: Path) -> Any:
     """The loaded records, with the public file of ``with public x (path ...)`` beside them."""
     public = draft.analysis.privacy.public
-    if public is None or public.path is None or raw.records.public_x is not None:
+    if public is None or public.path is None:
         return raw.records
+    from dpspec.data.problems import fail
     from dpspec.data.records import Records
     from dpspec.data.sources import load_public
 
+    if raw.records.public_x is not None:
+        fail("DP515", f"public x comes twice: from {public.path}, and beside the records as public_x", "leave one of them out")
     rows = load_public(public.path, draft.analysis.data, base_dir=base, values=values(draft))
     return Records(raw.records.x, raw.records.y, rows, raw.records.mapped)
 

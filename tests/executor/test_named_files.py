@@ -432,6 +432,30 @@ def test_nothing_is_unpickled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert not (folder / "pickled").exists()
 
 
+def test_public_records_that_come_twice_are_refused(folder: Path) -> None:
+    """The plan holds the content of the named file; an array beside the records would run in its place."""
+    plan = dp.plan(written(folder, "public records", "others.csv"))
+    x, y, own = np.ones((N, 2)), np.zeros(N), np.eye(2)
+    with pytest.raises(SpecError, match="DP515"):
+        plan.run({"x": x, "y": y, "public_x": own})
+    np.savez(folder / "rows.npz", x=x, y=y, public_x=own)
+    with pytest.raises(SpecError, match="DP515"):
+        plan.run(data_file=folder / "rows.npz")
+    assert plan.run({"x": x, "y": y}).outputs["a"]["theta"].shape == (2,)
+
+
+@both
+def test_a_file_of_the_kernel_that_says_it_is_empty_is_not_read(folder: Path, kind: str) -> None:
+    (folder / "none.csv").write_text("")
+    for name in ("none.csv", *(["/proc/version"] if Path("/proc/version").exists() else [])):
+        refused(written(folder, kind, name), "DP509", "check")
+
+
+def test_a_long_cell_is_refused_at_once(folder: Path) -> None:
+    (folder / "corners.csv").write_text("1" * 2_000_000 + "x,0\n")
+    refused(written(folder, "polytope", "corners.csv"), "DP502", "check")
+
+
 @both
 def test_a_pipe_or_a_device_is_not_waited_for(folder: Path, kind: str) -> None:
     os.mkfifo(folder / "pipe.csv")
