@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dpspec.data.files import Corners, local
+from dpspec.data.files import vertices as read_vertices
 from dpspec.numeric.norms import directions, group_lengths, length, lengths, project
 from dpspec.spec import model
 from dpspec.spec.expr import evaluate
@@ -127,7 +129,8 @@ REALS = ConstraintSet("reals")
 
 
 def constraint_set(s: model.Set | None, values: Mapping[str, Any]) -> ConstraintSet:
-    """The set that a spec writes after ``over``; ``values``: the public numbers its expressions may name. None means R^d."""
+    """The set that a spec writes after ``over``; ``values``: the public numbers its expressions may name. None means R^d. The set of a
+    :class:`~dpspec.algorithms.card.Problem` brings the vertices of a polytope along, as the plan holds them."""
     match s:
         case None | model.Reals():
             return REALS
@@ -140,7 +143,8 @@ def constraint_set(s: model.Set | None, values: Mapping[str, Any]) -> Constraint
         case model.Sparse(k=k):
             return ConstraintSet("sparse", k=int(evaluate(k, values)))
         case model.Polytope(vertices=path):
-            return ConstraintSet("polytope", vertices=np.atleast_2d(np.loadtxt(path, delimiter=",")))
+            rows = s.rows if isinstance(s, Corners) else read_vertices(local(path))[0]
+            return ConstraintSet("polytope", vertices=np.array(rows))
         case model.Finite():
             raise ValueError("a finite set is no constraint set for a vector")
 

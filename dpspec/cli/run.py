@@ -57,6 +57,9 @@ def command(
         note("help: a plan with an error is not run; mend the spec, or drop the target that it cannot meet")
         failure(*errors, path=str(spec))
         stop(FINDINGS)
+    for d in plan.diagnostics:
+        if d.code == "DP519" and not quiet:  # of the spec alone: the same for every data set
+            note(f"{d.code}: {d.message}")
     try:
         with progress_bar("drawing", quiet=quiet) as update:
             record = run(plan, data_file=data, out=out, progress=update)

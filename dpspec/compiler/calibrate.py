@@ -45,9 +45,9 @@ def calibrate(draft: Draft) -> Draft:
 
 
 def relation(draft: Draft) -> Neighbours:
-    """The relation of the calibration: the spec's own in the central model. In a local model each user's data set is one record, and
-    the relation is always its replacement."""
-    return draft.analysis.data.neighbours if draft.analysis.privacy.model == "central" else "replace-one"
+    """The relation of the calibration: in the central model the spec's own, or the stronger one that its encodings call for. In a local
+    model each user's data set is one record, and the relation is always its replacement."""
+    return draft.neighbours if draft.analysis.privacy.model == "central" else "replace-one"
 
 
 def qualify(tree: Tree, prefix: str, share: float) -> Tree:

@@ -14,10 +14,12 @@ from typing import Any
 
 from dpspec.algorithms.card import Loss, Problem
 from dpspec.compiler.draft import Draft, Path, ReleaseDraft
+from dpspec.compiler.files import rows_of
 from dpspec.compiler.resolve import domain_of, norms, part_rows, set_domain
+from dpspec.data.files import Corners
 from dpspec.domains.variable import NOTHING_SAID
 from dpspec.spec.expr import NotANumber, Num, Unbound, evaluate
-from dpspec.spec.model import Ball, Box, Estimate, Minimise, Set, Sparse
+from dpspec.spec.model import Ball, Box, Estimate, Minimise, Polytope, Set, Sparse
 
 #: Assumption words that a loss certificate can prove or refute.
 LOSS_CLAIMS = ("lipschitz", "smooth", "convex", "strongly-convex")
@@ -132,7 +134,7 @@ def _problem(draft: Draft, release: ReleaseDraft) -> Problem:
         facts["epsilon"] = _nominal_epsilon(facts)
     return Problem(
         model=a.privacy.model,
-        neighbours=a.data.neighbours,
+        neighbours=draft.neighbours,
         task=_in_numbers(release.release.task, draft),
         facts=facts,
         modifiers=frozenset(modifiers),
@@ -141,9 +143,12 @@ def _problem(draft: Draft, release: ReleaseDraft) -> Problem:
 
 
 def _in_numbers(task: Any, draft: Draft) -> Any:
-    """The task with the radii and ends of its set as numbers: they are the spec's own, in which d is the number of features, and facts of a
-    release count its weights."""
+    """The task with the radii and ends of its set as numbers, and with the vertices that were read of a polytope. The numbers are the
+    spec's own, in which d is the number of features; facts of a release count its weights."""
     over = getattr(task, "over", None)
+    if isinstance(over, Polytope):
+        rows = rows_of(draft, over)
+        return task.model_copy(update={"over": Corners(vertices=over.vertices, rows=rows)}) if rows else task
     found: dict[str, Any] = {}
     for name in (
         ("radius",) if isinstance(over, Ball) else ("low", "high") if isinstance(over, Box) else ("k",) if isinstance(over, Sparse) else ()

@@ -1,7 +1,8 @@
 """The plan: what will be released and what it costs, as a reviewed artefact.
 
 ``plan`` runs the passes, then has the guarantee recomputed by a second accountant. The JSON is canonical: sorted keys, and a hash
-over meaning alone (the path, the layout of the text, diagnostics and the last bits of floating-point numbers do not enter).
+over meaning alone (the path, the layout of the text, diagnostics and the last bits of floating-point numbers do not enter). The
+content of public files is a part of the meaning; that of private data is in no plan.
 """
 
 from __future__ import annotations
@@ -82,12 +83,19 @@ class Plan:
     def sha256(self) -> str:
         return digest(self._body())
 
+    @property
+    def files(self) -> list[dict[str, Any]]:
+        """Every file that the spec names: ``role`` and ``path``, and the content of the public ones as ``sha256`` and ``bytes``."""
+        return [f.to_json() for f in self.draft.files]
+
     def _body(self) -> dict[str, Any]:
-        return {
+        body: dict[str, Any] = {
             "analysis": meaning(self.analysis),
             "guarantee": self.guarantee.to_json(),
             "releases": [release_json(r) for r in self.releases],
         }
+        public = [f for f in self.files if "sha256" in f]
+        return {**body, "files": public} if public else body  # the name of private data stands in the analysis
 
     def to_json(self) -> dict[str, Any]:
         from dpspec import __version__
@@ -103,6 +111,7 @@ class Plan:
             "guarantee": body["guarantee"],
             "risk": list(self.risk),
             "releases": body["releases"],
+            "files": self.files,
             "diagnostics": [d.to_json() for d in self.diagnostics],
         }
 
@@ -236,7 +245,7 @@ def _guarantee(draft: Draft, check: bool) -> CheckedGuarantee:
         delta=finite(g.delta),
         rho=finite(g.rho),
         mu=finite(g.mu),
-        neighbours=a.data.neighbours,
+        neighbours=draft.neighbours,
         unit=a.data.unit,
         protects="labels" if a.privacy.labels_only else "attributes" if a.privacy.attribute else "records",
         accountant=draft.calibrated.accountant,

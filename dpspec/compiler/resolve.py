@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpspec.compiler.draft import Draft, Number, Path, ReleaseDraft
+from dpspec.compiler.files import find as find_files
 from dpspec.domains.domain import Domain, domain_of_set
 from dpspec.domains.variable import Variable, from_line
 from dpspec.numeric.rounding import up
@@ -84,6 +85,8 @@ def resolve(draft: Draft) -> Draft:
     draft = _relation(draft)
     draft = _domains(draft, facts)
     draft = _rules(draft, facts)
+    draft = _zeroed(draft, facts)
+    draft = find_files(draft, facts)
     draft = _declared(draft, facts)
     releases = tuple(ReleaseDraft(release=r, index=i) for i, r in enumerate(a.releases))
     draft = _parts(draft, facts)
@@ -155,7 +158,8 @@ def _budget(draft: Draft, facts: dict[str, Number]) -> tuple[Draft, object]:
 def _relation(draft: Draft) -> Draft:
     """Which neighbours go with the privacy model and with parts."""
     a = draft.analysis
-    if a.data.neighbours != "replace-one" and a.privacy.model == "central" and (a.privacy.labels_only or a.privacy.attribute):
+    partial = a.privacy.labels_only or a.privacy.attribute
+    if partial and (a.data.neighbours == "zero-out" or (a.data.neighbours == "add-remove" and a.privacy.model == "central")):
         what = "labels" if a.privacy.labels_only else "attributes"
         return draft.report(
             "DP306",
@@ -198,6 +202,33 @@ def _rules(draft: Draft, facts: Mapping[str, Number]) -> Draft:
             for found in error.diagnostics:
                 draft = draft.report(found.code, found.message, path=("data", "domains", where), help=found.help)
     return draft
+
+
+def _zeroed(draft: Draft, facts: Mapping[str, Number]) -> Draft:
+    """Under zero-out a central plan counts on a zeroed record to vanish from every sum. Where it does not it is another record, and the
+    plan is made, and states, replace-one. In a local model a report hides any record from any other one already."""
+    a = draft.analysis
+    if draft.failed or a.data.neighbours != "zero-out" or a.privacy.model != "central":
+        return draft
+    from dpspec.data.zeroed import obstacle
+
+    try:
+        found = obstacle(a.data, facts)
+    except SpecError as error:  # an encoding or a domain without a value
+        for d in error.diagnostics:
+            draft = draft.report(d.code, d.message, path=("data",), help=d.help)
+        return draft
+    if found is None:
+        return draft
+    draft = draft.report(
+        "DP315",
+        f"a zeroed record is a row of zeros, and {found.what}: it stays in every sum, so zero-out costs what replace-one does, and the "
+        "plan is one of replace-one, which protects more",
+        path=("data", *found.path),
+        help="write neighbours replace-one; under add-remove the record is not there at all, and costs half as much",
+        severity="warning",
+    )
+    return replace(draft, replaced=True)
 
 
 def _domains(draft: Draft, facts: dict[str, Number]) -> Draft:

@@ -16,8 +16,10 @@ from dpspec.compiler.certify import LOSS_CLAIMS, domain_path, enforced
 from dpspec.compiler.draft import AssumptionStatus, Candidate, Draft, Path, ReleaseDraft, Setting
 from dpspec.compiler.resolve import domain_of
 from dpspec.compiler.tunables import Refusal, resolve_tunables
+from dpspec.data.files import Corners
 from dpspec.numeric.norms import OutOfRange
 from dpspec.privacy.schedule import Disjoint, Draw, Sequence, Tree
+from dpspec.spec.model import Polytope
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,16 @@ def select(draft: Draft) -> Draft:
         return draft
     for release in draft.releases:
         told = release.certificate is not None and any(f.severity == "error" and f.assumption is None for f in release.certificate.findings)
-        if release.problem is not None and release.problem.facts["n"] >= 1 and not told:  # an empty part or a wrong loss has been reported
+        missing = release.problem is not None and unread(release.problem)
+        if release.problem is not None and release.problem.facts["n"] >= 1 and not told and not missing:  # that has been reported
             draft = _select(draft, release)
     return draft
+
+
+def unread(problem: Problem) -> bool:
+    """Whether the set is a polytope whose file was refused."""
+    over = getattr(problem.task, "over", None)
+    return isinstance(over, Polytope) and not isinstance(over, Corners)
 
 
 def _select(draft: Draft, release: ReleaseDraft) -> Draft:

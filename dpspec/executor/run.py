@@ -15,8 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dpspec.compiler.draft import Draft
+from dpspec.compiler.files import base_dir
 from dpspec.compiler.plan import Plan
-from dpspec.executor.bind import arrays, base_dir, bound_problem, part_of, values
+from dpspec.executor.bind import arrays, bound_problem, part_of, values
 from dpspec.executor.record import NotWritten, Record, environment
 from dpspec.spec.diagnostics import SpecError
 
@@ -59,6 +61,7 @@ def _released(plan: Plan, x: Any, y: Any, data_file: Path | None, progress: Prog
     private = draft.analysis.data.status == "private"
     memory = None if x is None else x if y is None else (x, y)
     started = now()
+    check_files(draft, memory, data_file)
     events, outputs = unsaid(private, lambda: _drawn(draft, data_file, memory, progress))
     body = {
         "plan_sha256": plan.sha256,
@@ -126,14 +129,36 @@ def unsaid(private: bool, work: Callable[[], T]) -> T:
     )
 
 
+def check_files(draft: Draft, memory: Any, data_file: str | Path | None) -> None:
+    """Before a record is read: the public files are what the plan holds (DP524), and none of them is the private one (DP518)."""
+    from dpspec.data.files import REMEDY, digest, local, private_one
+    from dpspec.data.problems import fail
+
+    base, source = base_dir(draft.parsed.path), draft.analysis.data.source
+    private: Path | None = None
+    if draft.analysis.data.status == "private" and memory is None:
+        path = getattr(source, "path", None)
+        private = local(data_file) if data_file is not None else None if path is None else local(path, base)
+    for file in draft.files:
+        if file.role not in ("public records", "vertices"):
+            continue
+        if private is not None and (wrong := private_one(file, private)):
+            fail("DP518", wrong, REMEDY)
+        if digest(file.where, fresh=True)[0] != file.sha256:
+            fail("DP524", f"{file.path} ({file.role}) is not the file that the plan was made with", "plan again, and review what changed")
+
+
 def public_records(draft: Any, raw: Any, base: Path) -> Any:
     """The loaded records, with the public file of ``with public x (path ...)`` beside them."""
     public = draft.analysis.privacy.public
-    if public is None or public.path is None or raw.records.public_x is not None:
+    if public is None or public.path is None:
         return raw.records
+    from dpspec.data.problems import fail
     from dpspec.data.records import Records
     from dpspec.data.sources import load_public
 
+    if raw.records.public_x is not None:
+        fail("DP515", f"public x comes twice: from {public.path}, and beside the records as public_x", "leave one of them out")
     rows = load_public(public.path, draft.analysis.data, base_dir=base, values=values(draft))
     return Records(raw.records.x, raw.records.y, rows, raw.records.mapped)
 
