@@ -30,7 +30,6 @@ from dpspec.lang.source import Parsed, parse_text
 from dpspec.privacy.schedule import draws
 from dpspec.spec.model import CsvSource
 from tests.conformance.cases import Case, case, labels
-from tests.conformance.replay import moved
 from tests.conformance.test_add_remove import CENTRAL, errors, variants
 from tests.conformance.test_replay import blind_run, with_neighbours
 
@@ -67,7 +66,7 @@ def loaded(c: Case, folder: Path, table: np.ndarray) -> Records:
 def movement(mechanism: Any, level: float, u: Any, v: Any, tolerance: float) -> Fraction:
     """How far a value moved; exact in l1, l2 and linf (of l2 the square root, rounded down to 1e-18 of it)."""
     if mechanism.kind in ("objective-perturbation", "objective-gaussian", "wishart", "wishart-symmetrised", "laplace-symmetric"):
-        return Fraction(moved(mechanism, level, u, v, tolerance))
+        return Fraction(mechanism.distance(level, u, v, tolerance))
     apart = [abs(Fraction(float(a)) - Fraction(float(b))) for a, b in zip(np.ravel(u), np.ravel(v), strict=True)]
     if mechanism.norm == "l1":
         return sum(apart, Fraction(0))
@@ -303,9 +302,7 @@ LABELS = (
 
 def test_the_domain_holds_what_replaces_a_record_under_every_relation() -> None:
     """What `reject` and a cell that is not finite leave behind lies in the set on which certificates rest, in exact arithmetic."""
-    from dpspec.symbolic.domains import record_domain
-
-    from dpspec.compiler.certify import _enforced_set
+    from dpspec.domains.variable import NOTHING_SAID
 
     bad = [[math.nan, 1.0], [math.inf, 0.0], [-math.inf, math.nan], [1e308, -1e308], [7.0, 7.0], [0.0, 0.0]]
     for _, d, lines, domain, _ in DECLARED:
@@ -314,7 +311,7 @@ def test_the_domain_holds_what_replaces_a_record_under_every_relation() -> None:
         for relation in ("replace-one", "zero-out", "add-remove"):
             for y in LABELS:
                 draft = compile_draft(written(d, "", domain, relation=relation, y=y, loss="squared"))
-                sets = {v: record_domain(_enforced_set(draft, v), draft.facts, dimension=1 if v == "y" else d) for v in ("x", "y")}
+                sets = {v: draft.domains.get(v, NOTHING_SAID).enforced for v in ("x", "y")}
                 records, _ = enforce(Records(np.array(bad), np.array([r[0] for r in bad])), draft.analysis.data, values(draft))
                 for row in records.x:
                     inside(sets["x"], [Fraction(float(v)) for v in row])
