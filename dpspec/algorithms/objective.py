@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dpspec.algorithms import sums
 from dpspec.algorithms.sets import REALS, ConstraintSet, GroupNorm, prox
 
 Vector: TypeAlias = NDArray[np.float64]
@@ -22,7 +23,6 @@ Vector: TypeAlias = NDArray[np.float64]
 Scalar: TypeAlias = Callable[[Vector, Vector], Vector]
 
 _BLOCK_BYTES = 1 << 19
-_CSR_ROWS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,11 +54,10 @@ class Objective:
 
     def data_gradient(self, w: Vector, records: Any, n: int | None = None) -> Vector:
         """(1/n) sum phi'(<w, x_i>, y_i) x_i, shape (d,)."""
-        total = np.zeros(w.size)
+        total = sums.Sum(w.size)
         for x, y in _blocks(records):
-            total += x.T @ self.slope(np.asarray(x @ w), y)
-        total /= records.n if n is None else n
-        return total
+            total.add(x.T @ self.slope(np.asarray(x @ w), y))
+        return total.value / (records.n if n is None else n)
 
     def data_hessian(self, w: Vector, records: Any, n: int | None = None) -> Vector:
         """(1/n) sum phi''(<w, x_i>, y_i) x_i x_i^T, shape (d, d). Raises ``ValueError`` without a second derivative."""
@@ -102,8 +101,8 @@ class Objective:
 
 
 def _blocks(records: Any) -> Iterator[tuple[Any, Vector]]:
-    # a dense block is a view that the second product finds in the cache; a CSR block is a copy, which costs more than it saves
-    rows = _CSR_ROWS if getattr(records, "sparse", False) else max(256, _BLOCK_BYTES // (8 * max(records.d, 1)))
+    # a block is a view, and the second product finds a dense one in the cache; the rounding of a sum counts on no longer blocks
+    rows = sums.MOST if getattr(records, "sparse", False) else sums.block_rows(_BLOCK_BYTES // 8, records.d)
     for x, y in records.blocks(rows):
         if y is None:
             raise ValueError("the loss needs labels y and the records have none")

@@ -21,9 +21,11 @@ from typing import Any
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
-from dpspec.algorithms.convex_erm._common import STRENGTH_ANY, distance, is_pure, mean_sensitivity, refused
+from dpspec.algorithms.convex_erm._common import STRENGTH_ANY, distance, is_pure, mean_sensitivity, norm, refused
+from dpspec.algorithms.convex_erm._solve import _OPERATIONS, _U, _step_rounding
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH_SOURCE
+from dpspec.algorithms.sets import constraint_set
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.mechanisms.norm_laplace import NormLaplace
 from dpspec.privacy.schedule import Draw, Tree
@@ -98,11 +100,26 @@ CARD = Card(
 
 
 def sensitivity(p: Problem, t: Tunables) -> float:
-    """eta*(moved*L/n)*sum_{t<T} (1 - eta*lam)^t, rounded up."""
+    """eta*(moved*L/n + what rounding adds to a step)*sum_{t<T} (1 - eta*lam)^t, rounded up."""
     assert p.loss is not None
     lam = p.loss.l2
     length = -math.expm1(t.T * math.log1p(-min(t.eta * lam, 1 - 2.0**-53))) / lam if lam > 0 else t.eta * t.T
-    return mean_sensitivity(p) * length * (1 + 1e-9)
+    return (mean_sensitivity(p) + 2 * step_rounding(p, t) / t.eta) * length * (1 + 1e-9)
+
+
+def step_rounding(p: Problem, t: Tunables) -> float:
+    """By how much a computed step is off besides the sum of gradients (:func:`mean_sensitivity` counts that).
+
+    Iterates are not released, so the runs' margins differ, and contraction is that of the exact map: a margin is off by d u |w||x|, which
+    turns a record's gradient by d u B |w|, and a slope by a few u L, as :mod:`dpspec.algorithms.convex_erm._solve` counts them; the
+    ridge, the step and its prox by a few u of their sizes. |w| is at most what the set or T steps of slope L allow.
+    """
+    assert p.loss is not None
+    over, L, steep = constraint_set(p.task.over, p.facts), p.loss.lipschitz, p.loss.smooth + p.loss.l2
+    start = norm(over.start(p.d))
+    most = start + min(over.distance_bound(p.d), t.eta * t.T * (L + p.loss.l2 * start))
+    gradient = _OPERATIONS * L + (p.d + 4) * p.loss.smooth * most + 4 * p.loss.l2 * most
+    return _U * (t.eta * gradient + _step_rounding(over, p.d, p.loss.smooth_penalty) * (most + t.eta * (L + steep * most)))
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
