@@ -16,7 +16,7 @@ from dpspec.compiler.certify import LOSS_CLAIMS, domain_path, enforced
 from dpspec.compiler.draft import AssumptionStatus, Candidate, Draft, Path, ReleaseDraft, Setting
 from dpspec.compiler.resolve import domain_of
 from dpspec.compiler.tunables import Refusal, resolve_tunables
-from dpspec.privacy.schedule import Disjoint, Draw, Sequence, Tree
+from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Sequence, Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +224,8 @@ def has_disjoint(tree: Tree) -> bool:
             return False
         case Sequence(parts=parts):
             return any(has_disjoint(part) for part in parts)
+        case Parallel():
+            return True
         case Disjoint():
             return tree.count > 1 or has_disjoint(tree.body)
         case _:

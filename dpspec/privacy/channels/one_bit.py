@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from dpspec.privacy.channels.protocol import Records, check_level, check_positive, clip_cube, rows
+from dpspec.privacy.channels.protocol import Records, check_level, check_positive, clip_cube, from_coth, rows
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -36,6 +37,11 @@ class OneBitMean:
 
     def scale(self, level: float) -> float:
         return self.radius / math.tanh(check_level(level) / 2.0)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon from the length of a report, which is set by the probability of its sign: coth(epsilon/2) = scale/factor."""
+        factor = self.radius
+        return from_coth(noise["scale"] / factor)
 
     def variance(self, level: float, value: float = 0.0) -> float:
         return self.scale(level) ** 2 - value**2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -30,6 +31,7 @@ class NoisyMax:
     sensitivity: float
     candidates: int
     noise: Literal["laplace", "gumbel", "exponential"] = "laplace"
+    kinds: ClassVar[tuple[str, ...]] = ("noisy-max-laplace", "noisy-max-gumbel", "noisy-max-exponential")
     method: ClassVar[str] = "noisy_max"
     norm: ClassVar[Norm] = "score"
     size: ClassVar[int] = 1
@@ -51,6 +53,10 @@ class NoisyMax:
     def scale(self, level: float) -> float:
         """The scale of the noise on each score."""
         return 2.0 * self.sensitivity / check_level(level)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: two scores may move towards each other."""
+        return 2.0 * self.sensitivity / noise["scale"]
 
     def check(self, value: Any) -> str | None:
         return check_scores(value, self.candidates)
