@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dpspec.compiler.plan import Plan
+from dpspec.compiler.plan import Plan, schedule_json
 from dpspec.executor.bind import arrays, base_dir, bound_problem, part_of, values
 from dpspec.executor.record import Record, environment
 from dpspec.spec.model import Data
@@ -70,6 +70,7 @@ def run(
         "environment": environment(),
         "events": events,
         "guarantee": plan.guarantee.to_json(),
+        "schedule": schedule_json(draft),
         "ledger": None,
     }
     record = Record(body=body, outputs=outputs)

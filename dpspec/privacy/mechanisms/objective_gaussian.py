@@ -132,6 +132,10 @@ class GaussianObjective:
         gap = gaussian.epsilon_of(2 * (self.tolerance + grid) / weight / g, GAP * self.delta)
         return math.log1p(self.smooth / (self.n * weight)) + linear + gap
 
+    def sure(self, noise: Mapping[str, float]) -> float:
+        """No output is impossible under a neighbour, but with normal noise on the minimiser the loss has no bound."""
+        return 0.0
+
     def delta_by_quadrature(self, level: float, epsilon: float) -> float:
         """The delta at ``epsilon`` of the noise for ``level``: E (1 - e^(epsilon' - loss))_+ over the bounding loss by quadrature, and the
         gap's share as stated."""

@@ -143,7 +143,7 @@ class Wishart:
         return left - self.dim + 1, noise["scale"] / self.sensitivity
 
     def spent(self, noise: Mapping[str, float]) -> float:
-        """epsilon at ``delta`` by quadrature of the bounding loss and bisection; infinite where the bound says nothing."""
+        """epsilon at ``delta`` by quadrature of the bounding loss and root finding; infinite where the bound says nothing."""
         q, c = self._drawn(noise)
         if q <= 2:
             return math.inf
@@ -152,12 +152,15 @@ class Wishart:
             low, high = high, 2 * high
             if high > 1e3:
                 return math.inf
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (low, middle) if _quadrature(q, c, middle, self.neighbours) <= self.delta else (middle, high)
-            if high - low <= 1e-10 * high:
-                break
-        return high
+        if _quadrature(q, c, low, self.neighbours) <= self.delta:
+            return low
+        from scipy.optimize import brentq
+
+        def excess(epsilon: float) -> float:
+            return math.log(max(_quadrature(q, c, epsilon, self.neighbours), 1e-300) / self.delta)
+
+        over = brentq(excess, low, high, rtol=1e-10)
+        return float(over) * (1 + 1e-9)
 
     def sure(self, noise: Mapping[str, float]) -> float:
         """Probability of outputs that only one of two neighbours can give (a record of length B against none, or against 0): W - x x^T is
@@ -193,15 +196,15 @@ class Wishart:
 
 def _quadrature(q: int, c: float, epsilon: float, neighbours: Neighbours) -> float:
     """The bound of :func:`tail_delta` by quadrature of the hockey-stick; epsilon at least 1/(2c)."""
-    from scipy import integrate, stats
+    from scipy import integrate, special
 
     slack = 0.0 if neighbours == "replace-one" else 1 / (2 * c)
-    law = stats.chi2(q)
+    constant = math.lgamma(q / 2) + q / 2 * math.log(2)
 
     def integrand(x: float) -> float:
         loss = max(1 / (2 * c), -(q - 2) / 2 * math.log1p(-1 / (c * x)) - slack)
-        return float(max(0.0, -math.expm1(epsilon - loss)) * law.pdf(x))
+        return max(0.0, -math.expm1(epsilon - loss)) * math.exp((q / 2 - 1) * math.log(x) - x / 2 - constant)  # chi-square's density
 
     top = 1 / (c * -math.expm1(-2 * (epsilon + slack) / (q - 2)))
     cuts = [1 / c + (top - 1 / c) * u for u in (0.01, 0.1, 0.25, 0.5, 0.75)]
-    return float(law.cdf(1 / c) + integrate.quad(integrand, 1 / c, top, points=cuts, limit=400, epsabs=0, epsrel=1e-9)[0])
+    return float(special.chdtr(q, 1 / c) + integrate.quad(integrand, 1 / c, top, points=cuts, limit=400, epsabs=0, epsrel=1e-9)[0])
