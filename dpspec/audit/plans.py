@@ -504,7 +504,9 @@ def _cost(reading: _Reading, name: str, mechanism: Any, level: float, noise: Map
     if value > stated * (1 + _SPENT):
         word = "mu" if family == "gaussian" else "epsilon"
         reading.fault("DP603", f"draw {name!r}: the level says {word} {stated:.9g}, and its noise spends {value:.9g}")
-    return Cost(family, max(value, _of_row(mechanism, noise, row)), float(getattr(mechanism, "delta", 0.0)), sure)
+    value = max(value, _of_row(mechanism, noise, row))
+    # squares of costs are taken below; one of this size is as good as none at all
+    return Cost(family, value if value < 1e100 else math.inf, float(getattr(mechanism, "delta", 0.0)), sure)
 
 
 def _of_row(mechanism: Any, noise: Mapping[str, float], row: Mapping[str, Any] | None) -> float:
@@ -538,15 +540,15 @@ def judge(planned: Planned) -> AuditResult:
         "unit": setting.unit or None,
         "neighbours": setting.neighbouring or None,
     }
-    if not planned.ways:
+    breached = any(c.breach is not None and c.breach.delta > delta for way in planned.ways for c in way)
+    exact = all(c.mu is not None and c.under is not None for way in planned.ways for c in way)  # Gaussian draws only, attained
+    if not planned.ways or (planned.faults and not (breached or exact or delta == 0)):  # no certificate, and no cheap refutation
         return AuditResult(planned.subject, "cannot-verify", stated, tuple(dict.fromkeys(findings)))
     try:
         epsilon = _worst([epsilon_range(way, delta) for way in planned.ways])
     except (ArithmeticError, ValueError, MemoryError) as problem:
         message = f"the numbers of the schedule are beyond what can be computed ({problem or type(problem).__name__})"
         return AuditResult(planned.subject, "cannot-verify", stated, (*findings, Diagnostic("DP605", "warning", message)))
-    breached = any(c.breach is not None and c.breach.delta > delta for way in planned.ways for c in way)
-    exact = all(c.mu is not None and c.under is not None for way in planned.ways for c in way)  # Gaussian draws only, attained
     rho, mu = max(planned.rho), max(planned.mu)
     readings = [("epsilon", claim.epsilon, epsilon)]
     readings.append(("rho", claim.rho, Range(math.inf if breached else rho if exact else 0.0, rho, "sum of the draws")))

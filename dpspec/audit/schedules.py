@@ -190,7 +190,7 @@ def _sampled(step: Step, costs: Mapping[str, Cost], relation: str) -> Component:
     if "gaussian" in families:
         mu = math.sqrt(square)
         base = GaussianPair(mu) if 0 < mu < 1e6 else None
-        if families == {"gaussian"} and base is not None:
+        if families == {"gaussian"} and base is not None and mu < 60:  # the law of that pair holds exp(-mu^2/8)
             under = SubsampledReplace(mu / 2, rate) if relation == "replace-one" else Subsampled(base, rate)
         pure = math.inf
     else:
