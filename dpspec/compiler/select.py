@@ -18,7 +18,7 @@ from dpspec.compiler.resolve import domain_of
 from dpspec.compiler.tunables import Refusal, resolve_tunables
 from dpspec.data.files import Corners
 from dpspec.numeric.norms import OutOfRange
-from dpspec.privacy.schedule import Disjoint, Draw, Sequence, Tree
+from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Sequence, Tree
 from dpspec.spec.model import Polytope
 
 
@@ -240,6 +240,8 @@ def has_disjoint(tree: Tree) -> bool:
             return False
         case Sequence(parts=parts):
             return any(has_disjoint(part) for part in parts)
+        case Parallel():
+            return True
         case Disjoint():
             return tree.count > 1 or has_disjoint(tree.body)
         case _:

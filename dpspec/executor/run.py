@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from dpspec.compiler.draft import Draft
 from dpspec.compiler.files import base_dir
-from dpspec.compiler.plan import Plan
+from dpspec.compiler.plan import Plan, schedule_json
 from dpspec.executor.bind import arrays, bound_problem, part_of, values
 from dpspec.executor.record import NotWritten, Record, environment
 from dpspec.spec.diagnostics import SpecError
@@ -71,6 +71,7 @@ def _released(plan: Plan, x: Any, y: Any, data_file: Path | None, progress: Prog
         "environment": environment(),
         "events": events,
         "guarantee": plan.guarantee.to_json(),
+        "schedule": schedule_json(draft),
         "ledger": None,
     }
     return Record(body=body, outputs=outputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -74,6 +75,13 @@ class GenProt:
         check_size(radius=self.radius)
         if not 2 <= self.length <= 4096:
             raise ValueError("the list has between 2 and 4096 public samples")
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon of an index, exactly: :func:`window_epsilon` of the window that the base epsilon 2r/scale sets."""
+        base = 2.0 * self.radius / noise["scale"]
+        if not 0 < base <= 2.0 * math.log(2.0):
+            raise ValueError("the acceptance probability e^(base/2)/2 is above 1")
+        return window_epsilon(base / 2.0, self.length)
 
     def scale(self, level: float) -> float:
         """The scale of the base Laplace law."""

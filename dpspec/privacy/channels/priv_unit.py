@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -96,6 +97,20 @@ class PrivUnit:
     def scale(self, level: float) -> float:
         """The length B of every report."""
         return check_scale(self.radius / best_cap(self.dim, check_level(level)).mean)
+
+    def numbers(self, level: float) -> dict[str, float]:
+        cap = best_cap(self.dim, check_level(level))
+        return {"scale": self.scale(level), "height": cap.height, "inside": float(cap.inside)}
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: the density is inside/P in the cap and (1 - inside)/(1 - P) outside it, P the mass of the cap."""
+        from scipy.special import betainc
+
+        p, shape = noise["inside"], (self.dim - 1) / 2.0
+        if not (0 < p < 1 and -1 < noise["height"] < 1):
+            raise ValueError("a cap has a height in (-1, 1), and a probability lies in (0, 1)")
+        mass = float(betainc(shape, shape, (1.0 - noise["height"]) / 2.0))
+        return abs(math.log(p / mass * (1.0 - mass) / (1.0 - p)))
 
     def variance(self, level: float, norm: float = 0.0) -> float:
         """E|R - x|_2^2 for a record of l2 norm ``norm``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -45,6 +46,10 @@ class DiscreteLaplace(Drawn):
     def scale(self, level: float) -> float:
         return self.sensitivity / check_level(level)
 
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon = sensitivity/b."""
+        return self.sensitivity / noise["scale"]
+
     def check(self, value: Any) -> str | None:
         return _check_integers(value, self.size)
 
@@ -78,6 +83,14 @@ class DiscreteGaussian(Drawn):
 
     def scale(self, level: float) -> float:
         return gdp_parameter(check_level(level) * self.sensitivity)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """mu: ``sensitivity`` steps of a shift by one, each :func:`largest_step` of the parameter that is drawn. Above 2^12, where that sum
+        is long, (1 + 1/(12 s^2))/s: twice the room that the expansion 1/(24 s^2) needs."""
+        s = noise["scale"]
+        if s <= 0:
+            raise ValueError("the parameter is positive")
+        return self.sensitivity * (largest_step(s) if s <= 2**12 else (1.0 + 1.0 / (12.0 * s * s)) / s)
 
     def check(self, value: Any) -> str | None:
         return _check_integers(value, self.size)

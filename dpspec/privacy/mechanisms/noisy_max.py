@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -30,6 +31,7 @@ class NoisyMax(Drawn):
     sensitivity: float
     candidates: int
     noise: Literal["laplace", "gumbel", "exponential"] = "laplace"
+    kinds: ClassVar[tuple[str, ...]] = ("noisy-max-laplace", "noisy-max-gumbel", "noisy-max-exponential")
     norm: ClassVar[Norm] = "score"
     size: ClassVar[int] = 1
     reference: ClassVar[str] = "Dwork and Roth 2014, Claim 3.9 and Theorem 3.10; Ding et al. 2021; 000 Algorithm 3.4.17"
@@ -50,6 +52,10 @@ class NoisyMax(Drawn):
     def scale(self, level: float) -> float:
         """The scale of the noise on each score."""
         return 2.0 * self.sensitivity / check_level(level)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: two scores may move towards each other."""
+        return 2.0 * self.sensitivity / noise["scale"]
 
     def check(self, value: Any) -> str | None:
         return check_scores(value, self.candidates)

@@ -6,6 +6,7 @@ releases, which an accountant with a delta composes far better (about sqrt(kept)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -52,6 +53,10 @@ class Peeling(Drawn):
     def scale(self, level: float) -> float:
         """B, of the selections and of the released entries."""
         return 3.0 * self.kept * self.sensitivity / check_level(level)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: ``kept`` selections of 2*sensitivity/B and ``kept`` released entries of sensitivity/B."""
+        return self.kept * (2.0 * self.sensitivity / noise["scale"] + self.sensitivity / noise["scale"])
 
     def check(self, value: Any) -> str | None:
         return check_scores(value, self.dim)

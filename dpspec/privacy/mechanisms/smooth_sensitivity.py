@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -53,6 +54,10 @@ class SmoothStudent(Drawn):
                 f"smoothing {self.smoothing} with {self.freedom} degrees of freedom spends the whole epsilon {level}: smooth less"
             )
         return (self.freedom + 1) / (2.0 * math.sqrt(self.freedom) * left) * (1.0 + 2.0**-40)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: the slope of the log density times s = 1/scale, and the cost of dilating."""
+        return (self.freedom + 1) / (2.0 * math.sqrt(self.freedom)) / noise["scale"] + self.freedom * self.smoothing
 
     def check(self, value: Any) -> str | None:
         """``value`` is the pair (f(D), S(D))."""
