@@ -416,34 +416,6 @@ def test_registry_entries() -> None:
     assert entry("Pure DP").verdict == "cannot-verify"
 
 
-def test_plans_and_records() -> None:
-    guarantee = {"model": "central", "kind": "approx", "epsilon": 1.0, "delta": 7e-6, "neighbours": "replace-one", "unit": "person"}
-    mu = 0.2625
-    row = {
-        "name": "gradient",
-        "mechanism": "gaussian",
-        "sensitivity": 0.01,
-        "norm": "l2",
-        "scale": 0.01 * math.sqrt(120) / mu,
-        "count": 120,
-        "per": "run",
-    }
-    plan = {"guarantee": guarantee, "releases": [{"name": "w", "noise": [row]}], "analysis": "demo"}
-    result = audit(plan)
-    assert result.verdict == "holds"
-    assert result.static is not None
-    assert result.static.epsilon == pytest.approx(exact_gaussian(mu, 7e-6), rel=1e-6)
-    weak = {**plan, "releases": [{"name": "w", "noise": [{**row, "scale": row["scale"] / 2}]}]}
-    assert audit(weak).verdict == "violated"
-    record = {"plan_sha256": "ab", "mode": "release", "guarantee": guarantee, "events": [row]}
-    assert audit(record).verdict == "holds"
-    assert audit({**record, "mode": "study"}).verdict == "violated"
-    local = {"name": "report", "mechanism": "hemisphere", "sensitivity": None, "level": 2.0, "count": 6, "per": "user", "scale": 3.0}
-    pure = {"model": "sldp", "epsilon": 2.0, "delta": 0.0, "neighbours": "replace-one", "unit": "person"}
-    assert audit({"guarantee": pure, "releases": [{"noise": [local]}]}).verdict == "holds-if"
-    assert audit({"guarantee": pure, "releases": [{"noise": [{**local, "per_record": 1}]}]}).verdict == "holds"
-
-
 def test_samples_refute_but_never_certify(tmp_path: Path) -> None:
     import numpy as np
 
