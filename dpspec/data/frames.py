@@ -363,8 +363,8 @@ def from_memory(memory: Any, where: str = "the data in memory", width: int | Non
 
 
 def doubles(a: Any) -> Any:
-    """The numbers of an array of objects as doubles, infinite where they are beyond them and NaN where one is missing, in the array's shape; None
-    when something else than numbers is among them. How an integer or a fraction is stored must not decide how a run ends."""
+    """The numbers of an array of objects as doubles, infinite where they are beyond them and NaN where one is missing, in the array's
+    shape; None when something else than numbers is among them. How an integer or a fraction is stored must not decide how a run ends."""
     found = np.empty(a.size)
     for i, v in enumerate(a.ravel().tolist()):
         if v is None or type(v).__name__ in ("NAType", "NaTType"):
@@ -373,7 +373,7 @@ def doubles(a: Any) -> Any:
             try:
                 found[i] = float(v)
             except OverflowError:
-                found[i] = np.inf if v > 0 else -np.inf
+                found[i] = np.inf if v > 0 else -np.inf  # type: ignore[operator]
             except ValueError:  # a signalling NaN
                 found[i] = np.nan
         else:

@@ -24,7 +24,6 @@ from dpspec.data.records import Matrix, Records, Vector, is_sparse
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.model import CsvSource, Data, Domain, Encode, MemorySource, SklearnSource
 
-
 _LARGEST = float(np.finfo(np.float64).max)
 
 

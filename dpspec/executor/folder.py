@@ -17,8 +17,8 @@ CLAIM = "record.json.partial"
 def claimed(folder: Path | None, releases: tuple[str, ...]) -> Iterator[None]:
     """Holds ``folder`` for one run. What was made for it goes again when the run fails, also by an interrupt.
 
-    Raises :class:`~dpspec.spec.diagnostics.SpecError` (DP416) when the folder cannot be made or written, when it holds a release (only its record
-    tells that it was made), or when another run holds it.
+    Raises :class:`~dpspec.spec.diagnostics.SpecError` (DP416) when the folder cannot be made or written, when it holds a release (only
+    its record tells that it was made), or when another run holds it.
     """
     if folder is None:
         yield
@@ -30,7 +30,9 @@ def claimed(folder: Path | None, releases: tuple[str, ...]) -> Iterator[None]:
     try:
         os.close(os.open(folder / CLAIM, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except FileExistsError:
-        _refuse(folder, made, f"holds {CLAIM}: a run writes here, or was killed", f"name another folder, or remove {CLAIM} if no run goes on")
+        _refuse(
+            folder, made, f"holds {CLAIM}: a run writes here, or was killed", f"name another folder, or remove {CLAIM} if no run goes on"
+        )
     except OSError as error:
         _refuse(folder, made, f"cannot be written ({error.strerror})", "name a folder that can be written")
     try:

@@ -1,8 +1,8 @@
-"""What a run does after it has seen the records is the same whatever they are: exit, words, progress, warnings, files and their sizes and times,
-shapes and types of the released arrays, and the record but for the numbers that the plan paid for.
+"""What a run does after it has seen the records is the same whatever they are: exit, words, progress, warnings, files and their sizes and
+times, shapes and types of the released arrays, and the record but for the numbers that the plan paid for.
 
-Every algorithm, in each of its variants, goes through the executor in release mode on data sets of hostile records and on their neighbours. No
-algorithm is named here.
+Every algorithm, in each of its variants, goes through the executor in release mode on data sets of hostile records and on their
+neighbours. No algorithm is named here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def variants(module: ModuleType) -> Iterator[tuple[str, Parsed]]:
         found += [(f"{option} = {word}", with_option(parsed, option, word)) for word in words[1:]]
     privacy = parsed.analysis.privacy
     if privacy.delta is not None and "pure" in module.CARD.guarantees:
-        found.append(("pure", replace(parsed, analysis=parsed.analysis.model_copy(update={"privacy": privacy.model_copy(update={"delta": None})}))))
+        found.append(
+            ("pure", replace(parsed, analysis=parsed.analysis.model_copy(update={"privacy": privacy.model_copy(update={"delta": None})})))
+        )
     if isinstance(parsed.analysis.releases[0].task, Minimise) and not parsed.analysis.releases[0].task.pairwise:
         found += [(name, regression(parsed, loss, top)) for name, (loss, top) in LOSSES.items()]
     for name, other in found:
@@ -62,7 +64,8 @@ LOSSES = {
 
 
 def regression(parsed: Parsed, loss: str, top: str) -> Parsed:
-    """The spec with responses in [-top, top] in the place of labels. A set of weights that is R^d becomes a ball, where the loss needs one."""
+    """The spec with responses in [-top, top] in the place of labels. A set of weights that is R^d becomes a ball, where the loss needs
+    one."""
     a = parsed.analysis
     box = Box(low=parse_expr(f"-{top}"), high=parse_expr(top))
     x = [domain for domain in a.data.domains if domain.variable != "y"]

@@ -1,5 +1,5 @@
-"""One finite number in the place of another never decides how a run ends, whichever way it is stored or encoded; what is no number, or none of
-the doubles, is refused in the documented words (docs/data.md), and never by a library's exception."""
+"""One finite number in the place of another never decides how a run ends, whichever way it is stored or encoded; what is no number, or
+none of the doubles, is refused in the documented words (docs/data.md), and never by a library's exception."""
 
 from __future__ import annotations
 
@@ -35,7 +35,23 @@ release a
   minimise huber(1) over ball(l2, 1)
   by dp-gd with T = 2
 """
-FINITE = [0, 1, -3, 2**63, 2**64, -(2**64), 10**300, 0.1, 5e-324, 1.7e308, Fraction(1, 3), Decimal("0.1"), Decimal("1e300"), True, np.int8(3)]
+FINITE = [
+    0,
+    1,
+    -3,
+    2**63,
+    2**64,
+    -(2**64),
+    10**300,
+    0.1,
+    5e-324,
+    1.7e308,
+    Fraction(1, 3),
+    Decimal("0.1"),
+    Decimal("1e300"),
+    True,
+    np.int8(3),
+]
 FINITE += [np.float32(1e38), np.uint64(2**64 - 1), np.longdouble(2)]
 BEYOND = [10**400, -(10**400), Fraction(10**400), Decimal("1e500"), float("inf"), float("-inf")]
 MISSING = [None, float("nan"), Decimal("NaN"), pd.NA]
@@ -129,5 +145,8 @@ def test_an_encoding_keeps_finite_numbers_finite(cell: str, encode: str, tmp_pat
     if encode.startswith("standard"):
         m, s = (Fraction(v) for v in encode[9:-1].split(", "))
         exact = (Fraction(cell) - m) / s
-        assert x[0, 0] == pytest.approx(float(min(max(exact, -Fraction(2) ** 1024 * (1 - Fraction(1, 2**53))), Fraction(2) ** 1024 * (1 - Fraction(1, 2**53)))), rel=1e-12)
+        assert x[0, 0] == pytest.approx(
+            float(min(max(exact, -(Fraction(2) ** 1024) * (1 - Fraction(1, 2**53))), Fraction(2) ** 1024 * (1 - Fraction(1, 2**53)))),
+            rel=1e-12,
+        )
     assert dp.plan(made).run().outputs["a"]["theta"].shape == (3,)

@@ -148,9 +148,13 @@ def test_other_files_of_the_folder_are_left_alone(spec: Path) -> None:
 
 
 def test_a_run_that_fails_leaves_no_claim_and_no_folder(spec: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), claimed(spec.parent / "o" / "p", ("a",)):
-        assert (spec.parent / "o" / "p" / CLAIM).exists()
-        raise KeyboardInterrupt
+    def interrupted() -> None:
+        with claimed(spec.parent / "o" / "p", ("a",)):
+            assert (spec.parent / "o" / "p" / CLAIM).exists()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert not (spec.parent / "o").exists()
     (spec.parent / "t.csv").write_text("u,v,y\n1,2,0\n", encoding="utf-8")
     assert call("run", str(spec), "--out", str(spec.parent / "o")).code == 2

@@ -103,7 +103,7 @@ def test_the_rounding_of_a_slope_is_within_what_is_counted() -> None:
             q, _ = np.linalg.qr(rng.standard_normal((d, d)))
             z = (q * np.exp(rng.uniform(np.log(band.low), np.log(band.high), d))) @ q.T
             z = (z + z.T) / 2
-            exact = -mp.matrix(z.tolist()) ** -1
+            exact = -(mp.matrix(z.tolist()) ** -1)
             found = band.slope(np.zeros((d, d)), z)
             wrong = mp.sqrt(sum((mp.mpf(float(found[i, j])) - exact[i, j]) ** 2 for i in range(d) for j in range(d)))
             assert wrong <= band.rounding(float(np.linalg.norm(z)))
@@ -132,7 +132,9 @@ def test_a_plan_is_refused_or_ends_on_every_data_set(relation: str, penalty: str
                 assert plan.run(other).outputs["theta"]["theta"].shape == (3, 3)
 
 
-@pytest.mark.parametrize("change", [("n = 40, d = 3", "n = 1_000_000_000_000, d = 9"), ("1/2", "1e-7"), ("1/2", "1/100, slack = 1e-9"), ("d = 3", "d = 300")])
+@pytest.mark.parametrize(
+    "change", [("n = 40, d = 3", "n = 1_000_000_000_000, d = 9"), ("1/2", "1e-7"), ("1/2", "1/100, slack = 1e-9"), ("d = 3", "d = 300")]
+)
 def test_an_accuracy_that_is_not_certain_is_refused_when_the_plan_is_made(change: tuple[str, str]) -> None:
     with pytest.raises(SpecError, match="DP407: dp-precision-output cannot serve"):
         dp.plan(dp.loads(SPEC.replace(*change)))
