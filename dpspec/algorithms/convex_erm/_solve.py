@@ -5,8 +5,8 @@ The objective is F(w) + extra/2 |w|^2 + <linear, w> over the set, mu-strongly co
 
 * at a prox-gradient step w = prox(z - eta*grad(z)) v = (z - w)/eta - grad(z) + grad(w) is a subgradient of the objective at w, so
   |w - w*| <= |v|/mu: Newton's or accelerated steps stop as soon as |v| and its rounding are within the tolerance;
-* where these do not get there, :mod:`dpspec.algorithms.proximal` does, in a number of steps that public numbers bound. So whether a run ends, and
-  how, is the same for every data set. A plan for whose numbers that proof fails is refused (:func:`unreached`).
+* where these do not get there, :mod:`dpspec.algorithms.proximal` does, in a number of steps that public numbers bound. So whether a run
+  ends, and how, is the same for every data set. A plan for whose numbers that proof fails is refused (:func:`unreached`).
 
 Gradients are computed in doubles, and the guarantee is about the point that is released: both proofs count their rounding. With
 u = 2^-53, a sum of m vectors of length at most L is off by at most m u m L in any order of summation (Higham 2002, section 4.2), a margin
@@ -28,8 +28,8 @@ from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.proximal import ERRORS, MOST_STEPS, Course, course, follow
 from dpspec.algorithms.sets import ConstraintSet, Vector, constraint_set
 
-_U: Final = 2.0**-53
-_OPERATIONS: Final = 64  # of one slope and of the last sums, with room
+U: Final = 2.0**-53
+OPERATIONS: Final = 64  # of one slope and of the last sums, with room
 
 #: Gradients are summed over so many records at a time and these sums exactly: rounding does not grow with their number.
 _ROWS: Final = 2048
@@ -66,8 +66,8 @@ def reach(
     ridge in all; ``linear``: the norm of the linear term; ``at_zero``: how far a record's loss at 0 is above its infimum; ``plain``: the
     regulariser is a ridge or nothing.
 
-    |w0 - w*| is at most the set's extent and, where 0 is in the set, (share L + |linear|)/mu (strong monotonicity at 0, where l1 and group terms
-    are least) and what mu/2 |w*|^2 - |linear||w*| <= share*at_zero allows.
+    |w0 - w*| is at most the set's extent and, where 0 is in the set, (share L + |linear|)/mu (strong monotonicity at 0, where l1 and
+    group terms are least) and what mu/2 |w*|^2 - |linear||w*| <= share*at_zero allows.
     """
     start = over.start(d)
     far, here = over.distance_bound(d), norm(start)
@@ -77,21 +77,21 @@ def reach(
             far = min(far, (linear + math.sqrt(linear**2 + 2 * strong * share * at_zero)) / strong)
     longest = here + 2 * far + tolerance / strong  # of all points of the course
     steep = share * smooth + strong
-    data = share * (_OPERATIONS * lipschitz + (4 + (d // classes if classes > 1 else 0)) * smooth * longest)
+    data = share * (OPERATIONS * lipschitz + (4 + (d // classes if classes > 1 else 0)) * smooth * longest)
     pull = share * lipschitz + strong * longest + linear
-    step = _step_rounding(over, d, plain) * (2 * steep * longest + pull)
-    error = _U * (data + step + 4 * (strong * longest + linear))
+    step = step_rounding(over, d, plain) * (2 * steep * longest + pull)
+    error = U * (data + step + 4 * (strong * longest + linear))
     return Reach(ERRORS * error, course(steep, strong, far, tolerance))
 
 
-def _step_rounding(over: ConstraintSet, d: int, plain: bool) -> int:
+def step_rounding(over: ConstraintSet, d: int, plain: bool) -> int:
     """Of a point and its prox, in u: sorted sums and roots of all coordinates are off by more than entries that are clipped or scaled."""
     return 8 if plain and over.kind in ("reals", "l2", "linf", "box") else 8 + 4 * d
 
 
 def unreached(p: Problem, tolerance: float, extra: float, linear: float = 0.0) -> str | None:
-    """Why a run could end without the tolerance for some data set: a public reason, so that no run does. ``extra``: the least weight that is
-    added to the ridge; ``linear``: the largest norm of the linear term."""
+    """Why a run could end without the tolerance for some data set: a public reason, so that no run does. ``extra``: the least weight that
+    is added to the ridge; ``linear``: the largest norm of the linear term."""
     assert p.loss is not None
     room = ROOM if p.neighbours == "add-remove" else 1
     over, strong = constraint_set(p.task.over, p.facts), p.loss.l2 + extra
@@ -112,13 +112,14 @@ def unreached(p: Problem, tolerance: float, extra: float, linear: float = 0.0) -
     if not tolerance >= found.least:
         return (
             f"tolerance = {tolerance:g} is below the rounding errors of the solver in doubles for some data set{where} (at least "
-            f"{1.05 * found.least:.2g} here; a larger ridge or a smaller set after `over` lowers it), and whether it is reached would tell about the records"
+            f"{1.05 * found.least:.2g} here; a larger ridge or a smaller set after `over` lowers it), and whether it is reached would "
+            "tell about the records"
         )
     if found.course is None:
         condition = (room * p.loss.smooth + strong) / strong
         return (
-            f"its solver may need more than {MOST_STEPS} steps to tolerance = {tolerance:g} for some data set{where}: smoothness over strong "
-            f"convexity is {condition:.2g}; a larger ridge lowers it"
+            f"its solver may need more than {MOST_STEPS} steps to tolerance = {tolerance:g} for some data set{where}: smoothness over "
+            f"strong convexity is {condition:.2g}; a larger ridge lowers it"
         )
     return None
 
@@ -142,28 +143,28 @@ def stationary(
     ``n`` is the public divisor. There may be more records (add-remove), and then the data part is steeper: the solver's steps follow how
     many there are, the tolerance does not, and only the time tells.
 
-    Newton steps on R^d with a ridge or no regulariser (d <= 1000), else accelerated prox-gradient with restarts; where they do not reach their
-    certificate (in ``limit`` steps), the course of :func:`reach`. Raises ``ValueError`` when its proof does not cover the tolerance either, which
-    plans exclude (:func:`unreached`; under add-remove for up to ``ROOM``*n records).
+    Newton steps on R^d with a ridge or no regulariser (d <= 1000), else accelerated prox-gradient with restarts; where they do not reach
+    their certificate (in ``limit`` steps), the course of :func:`reach`. Raises ``ValueError`` when its proof does not cover the tolerance
+    either, which plans exclude (:func:`unreached`; under add-remove for up to ``ROOM``*n records).
     """
     with np.errstate(all="ignore"):
         ridge = float(f.l2) + extra
         share = max(1.0, records.n / n)
         steep = share * smooth + ridge
-        turn = _U * _step_rounding(f.over, linear.size, f.smooth_penalty) * steep
+        turn = U * step_rounding(f.over, linear.size, f.smooth_penalty) * steep
 
         def gradient(w: Vector) -> Vector:
             return _mean_gradient(f, w, records, n) + ridge * w + linear
 
         def rounding(w: Vector) -> float:
-            data = share * ((min(records.n, _ROWS) + w.size + _OPERATIONS) * lipschitz + w.size * smooth * norm(w))
-            return float(_U * (data + 4 * (ridge * norm(w) + norm(linear))))
+            data = share * ((min(records.n, _ROWS) + w.size + OPERATIONS) * lipschitz + w.size * smooth * norm(w))
+            return float(U * (data + 4 * (ridge * norm(w) + norm(linear))))
 
         def certified(z: Vector, g: Vector, w: Vector) -> bool:
             if not norm(z - w) * steep <= 0.5 * tolerance:
                 return False
             errors = rounding(z) + rounding(w) + turn * (norm(z) + norm(w))
-            return norm((z - w) * steep - g + gradient(w)) + errors <= tolerance
+            return bool(norm((z - w) * steep - g + gradient(w)) + errors <= tolerance)
 
         start = f.over.start(linear.size)
         if f.over.kind == "reals" and f.smooth_penalty and f.curvature is not None and start.size <= 1000:

@@ -2,12 +2,12 @@
 
     w_{t+1} = prox(w_t - eta*grad F(w_t)), t = 0..T-1, from a public point;   released: the projection of w_T + noise,
 
-Gaussian noise, or noise of density exp(-|z|/b) under a pure budget. Source: 000, sections 3.1.1 and 3.1.5, Tables 3.1 and
-3.2 (Zhang et al. 2017, cited without constants). Sensitivity, re-derived: a prox-gradient step with eta <= 2/(B + 2 lam) is a
-contraction by 1 - eta*lam (of the
-smooth part F + ridge, whose smoothness is B + lam) and the mean gradient moves by at most 2L/n (replace-one), so runs on neighbours are
-at most (2L/n) eta sum_{t<T} (1 - eta lam)^t apart: 2 L eta T/n without a ridge, at most 2L/(n lam) with one. Projection and prox are
-non-expansive, so sets and l1 or group terms are allowed, unlike in the table.
+Gaussian noise, or noise of density exp(-|z|/b) under a pure budget. Source: 000, sections 3.1.1 and 3.1.5, Tables 3.1 and 3.2 (Zhang et
+al. 2017, cited without constants). Sensitivity, re-derived: a prox-gradient step with eta <= 2/(B + 2 lam) is a contraction by 1 -
+eta*lam (of the smooth part F + ridge, whose smoothness is B + lam) and the mean gradient moves by at most 2L/n (replace-one), so runs on
+neighbours are at most (2L/n) eta sum_{t<T} (1 - eta lam)^t apart: 2 L eta T/n without a ridge, at most 2L/(n lam) with one. Projection
+and prox are non-expansive, so sets and l1 or group terms are allowed, unlike in the table. What doubles add to a step on each side is
+counted beside 2L/n.
 
 Bound on a ball or R^d, c the smoothness B + lam of F: E F(w) - F* <= D^2/(2 eta T) + c/2 E|noise|^2 + G sqrt(E|noise|^2)
 with G = 0 on R^d (the noise has mean zero) and the largest slope L + lam D on a set (projection does not lengthen the noise).
@@ -21,9 +21,11 @@ from typing import Any
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
-from dpspec.algorithms.convex_erm._common import STRENGTH_ANY, distance, is_pure, mean_sensitivity, refused
+from dpspec.algorithms.convex_erm._common import STRENGTH_ANY, distance, is_pure, mean_sensitivity, norm, refused
+from dpspec.algorithms.convex_erm._solve import OPERATIONS, U, step_rounding
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH_SOURCE
+from dpspec.algorithms.sets import constraint_set
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.mechanisms.norm_laplace import NormLaplace
 from dpspec.privacy.schedule import Draw, Tree
@@ -98,11 +100,23 @@ CARD = Card(
 
 
 def sensitivity(p: Problem, t: Tunables) -> float:
-    """eta*(moved*L/n)*sum_{t<T} (1 - eta*lam)^t, rounded up."""
+    """(eta*moved*L/n + 2 e)*sum_{t<T} (1 - eta*lam)^t, rounded up: e is what doubles add to a step on each side."""
     assert p.loss is not None
     lam = p.loss.l2
     length = -math.expm1(t.T * math.log1p(-min(t.eta * lam, 1 - 2.0**-53))) / lam if lam > 0 else t.eta * t.T
-    return mean_sensitivity(p) * length * (1 + 1e-9)
+    return float((mean_sensitivity(p) + 2 * _step_error(p, t) / t.eta) * length * (1 + 1e-9))
+
+
+def _step_error(p: Problem, t: Tunables) -> float:
+    """Rounding of one step: slopes and margins (``_solve``; that of the sum over records is in the mean's sensitivity), the point, its
+    prox."""
+    assert p.loss is not None
+    over, d = constraint_set(p.task.over, p.facts), p.d
+    start = norm(over.start(d))
+    far = start + min(over.distance_bound(d), t.eta * t.T * (p.loss.lipschitz + p.loss.l2 * start))
+    pull = t.eta * (p.loss.lipschitz + p.loss.l2 * far)
+    data = t.eta * (OPERATIONS * p.loss.lipschitz + d * p.loss.smooth * far)
+    return float(U * (data + step_rounding(over, d, p.loss.smooth_penalty) * (2 * far + pull)))
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
