@@ -96,7 +96,7 @@ class Plan:
         return {
             "format_version": FORMAT_VERSION,
             "dpspec": __version__,
-            "spec": {"path": self.draft.parsed.path, "sha256": spec_sha256(self.analysis)},
+            "spec": {"path": self.draft.parsed.path, "sha256": spec_sha256(self.analysis), "text": meaning(self.analysis)},
             "sha256": digest(body),
             "analysis": self.analysis.name,
             "status": self.analysis.data.status,
