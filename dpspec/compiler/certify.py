@@ -51,7 +51,7 @@ def _enforced_set(draft: Draft, variable: str) -> Set:
     domain = domain_of(draft.analysis.data.domains, variable)
     if domain is None or domain.by is None:
         return Reals(scalar=variable == "y")
-    if domain.by.how == "shrink" and domain.by.tau is not None and not isinstance(domain.set, (Ball, Box)):
+    if domain.by.how == "shrink" and domain.by.tau is not None:  # the cube [-tau, tau]^d, which lies in the set or the rule is refused
         return Ball(norm="linf", radius=domain.by.tau)
     return domain.set
 

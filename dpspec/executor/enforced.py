@@ -84,7 +84,8 @@ def enforced_law(draft: Draft, release: ReleaseDraft, problem: Any, seed: int, t
     if key not in _KNOWN:
         while len(_KNOWN) >= 64:
             _KNOWN.pop(next(iter(_KNOWN)))
-        _KNOWN[key] = _computed(draft, problem, simulation, (seed, number), truth, radius, what, size)
+        moves = simulation.fixed or simulation.heavy or _moves(draft, simulation, (seed, number), radius)
+        _KNOWN[key] = _computed(draft, problem, simulation, (seed, number), truth, radius, what, size) if moves else None
     return _KNOWN[key]
 
 
@@ -114,6 +115,11 @@ def _pairs(draft: Draft, simulation: Any, key: tuple[int, int], radius: float, s
             if (norms > radius).any():
                 s = s * np.minimum(1.0, radius / np.maximum(norms, 1e-300))[:, None]
         yield (x, y), (s, made.y)
+
+
+def _moves(draft: Draft, simulation: Any, key: tuple[int, int], radius: float) -> bool:
+    """Whether enforcement changes any of a few records: parameters that differ from trial to trial need a sample each."""
+    return any(_changed(before, after).any() for before, after in _pairs(draft, simulation, key, radius, FEWEST))
 
 
 def _computed(draft: Draft, problem: Any, simulation: Any, key: tuple[int, int], truth: Any, radius: float, what: str, size: int) -> Any:

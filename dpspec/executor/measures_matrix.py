@@ -60,7 +60,7 @@ def estimand(trial: Any) -> Matrix:
 def unmet(problem: Any, law: Any, parts: tuple[Any, ...] = (), room: float = 0.0) -> tuple[str, ...]:
     """Declared constants of the second moment that the simulated law contradicts: eigenvalues that are larger, a gap that is smaller. A
     bound that takes them is not judged. ``parts``: of the sample that ``law`` was computed from, with ``room`` standard errors."""
-    if getattr(law, "covariance", None) is None or getattr(law, "mean", None) is None:
+    if getattr(law, "covariance", None) is None or getattr(law, "mean", None) is None or not {"eig_max", "gap"} & set(problem.facts):
         return ()
 
     def numbers(of: Any) -> tuple[float, float]:

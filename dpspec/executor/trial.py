@@ -177,13 +177,14 @@ class _Laws:
         from dpspec.executor.measures_matrix import unmet
 
         law = enforced_law(draft, release, problem, *drawn, t.truth) if m.of_a_law(measure) else None
-        if m.is_matrix(problem) and m.of_a_law(measure):
-            self.unmet.update(dict.fromkeys(unmet(problem, t.truth) if law is None else unmet(problem, law.truth, law.parts, ROOM)))
+        matrix = m.is_matrix(problem) and m.of_a_law(measure)
         if law is None:
+            self.unmet.update(dict.fromkeys(unmet(problem, t.truth) if matrix else ()))
             self.bias.append(0.0)
             self.error.append(0.0)
             return t
         if self._last is None or self._last[0] is not law:
+            self.unmet.update(dict.fromkeys(unmet(problem, law.truth, law.parts, ROOM) if matrix else ()))
             self._last = law, distances(law, m.MEASURES[measure], t.truth, m.estimand, lambda truth: replace(t, truth=truth))
         bias, error = self._last[1]
         self.bias.append(bias)
