@@ -13,6 +13,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dpspec.data.files import Corners, local
+from dpspec.data.files import vertices as read_vertices
+from dpspec.numeric.norms import directions, group_lengths, length, lengths, project
 from dpspec.spec import model
 from dpspec.spec.expr import evaluate
 from dpspec.symbolic.groups import GroupTerm
@@ -62,8 +65,7 @@ class ConstraintSet:
         """A point of the set that minimises <g, v>. Raises ``ValueError`` when there is none (an unbounded set)."""
         match self.kind:
             case "l2":
-                norm = float(np.linalg.norm(g))
-                return np.zeros_like(g) if norm == 0.0 else -(self.radius / norm) * g
+                return np.asarray(-self.radius * directions(g[None, :])[0][0])
             case "l1":
                 out = np.zeros_like(g)
                 j = int(np.argmax(np.abs(g)))
@@ -101,7 +103,7 @@ class ConstraintSet:
                 return math.sqrt(d) * (self.high - self.low) if math.isfinite(self.high - self.low) else math.inf
             case "polytope":
                 assert self.vertices is not None
-                return float(np.linalg.norm(self.vertices - self.start(d), axis=1).max())
+                return float(lengths(self.vertices - self.start(d)).upper.max())
             case _:
                 return math.inf
 
@@ -127,7 +129,8 @@ REALS = ConstraintSet("reals")
 
 
 def constraint_set(s: model.Set | None, values: Mapping[str, Any]) -> ConstraintSet:
-    """The set that a spec writes after ``over``; ``values``: the public numbers its expressions may name. None means R^d."""
+    """The set that a spec writes after ``over``; ``values``: the public numbers its expressions may name. None means R^d. The set of a
+    :class:`~dpspec.algorithms.card.Problem` brings the vertices of a polytope along, as the plan holds them."""
     match s:
         case None | model.Reals():
             return REALS
@@ -140,15 +143,15 @@ def constraint_set(s: model.Set | None, values: Mapping[str, Any]) -> Constraint
         case model.Sparse(k=k):
             return ConstraintSet("sparse", k=int(evaluate(k, values)))
         case model.Polytope(vertices=path):
-            return ConstraintSet("polytope", vertices=np.atleast_2d(np.loadtxt(path, delimiter=",")))
+            rows = s.rows if isinstance(s, Corners) else read_vertices(local(path))[0]
+            return ConstraintSet("polytope", vertices=np.array(rows))
         case model.Finite():
             raise ValueError("a finite set is no constraint set for a vector")
 
 
 def project_l2(v: Vector, radius: float) -> Vector:
     """v * min(1, radius/|v|)."""
-    norm = float(np.linalg.norm(v))
-    return v if norm <= radius else v * (radius / norm)
+    return project(v, radius)
 
 
 def project_simplex(v: Vector, total: float = 1.0) -> Vector:
@@ -179,7 +182,7 @@ def project_polytope(v: Vector, vertices: Vector) -> Vector:
     from scipy.optimize import nnls
 
     offsets = vertices - v
-    scale = float(np.linalg.norm(offsets, axis=1).max())
+    scale = float(lengths(offsets).values.max())
     if scale == 0.0:
         return v
     weights, _ = nnls(np.vstack([offsets.T / scale, np.ones((1, len(vertices)))]), np.append(np.zeros(v.size), 1.0))
@@ -221,8 +224,7 @@ class GroupNorm:
 
     def norms(self, v: Vector) -> Vector:
         """|v_g|_2 of every group, shape (g,)."""
-        out: Vector = np.sqrt(np.add.reduceat(v * v, self.starts))
-        return out
+        return group_lengths(v, self.starts)
 
     def value(self, v: Vector) -> float:
         return float(self.weights @ self.norms(v))
@@ -365,9 +367,9 @@ def _prox_polytope(v: Vector, over: ConstraintSet, step: float, l1: float, group
     map, polytopes are refused.
     """
     assert over.vertices is not None
-    largest = float(np.linalg.norm(over.vertices, axis=1).max())
-    slope = step * (l1 * math.sqrt(v.size) + (0.0 if group is None else float(np.linalg.norm(group.weights))))
-    rounding = 1e-14 * slope * (largest + slope + float(np.linalg.norm(v)))  # of u, about 1e-15 of what it is made of, times the slope
+    largest = float(lengths(over.vertices).values.max())
+    slope = step * (l1 * math.sqrt(v.size) + (0.0 if group is None else length(group.weights)))
+    rounding = 1e-14 * slope * (largest + slope + length(v))  # of u, about 1e-15 of what it is made of, times the slope
     slack = (POLYTOPE_TOLERANCE * largest) ** 2 / 2 + rounding
 
     def h(u: Vector) -> float:

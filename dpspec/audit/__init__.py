@@ -20,10 +20,12 @@ __all__ = ["audit", "audit_exact", "audit_static", "load"]
 
 
 def audit_static(deployment: Deployment) -> AuditResult:
-    """Recompute the guarantee of a description and judge its claim. See :func:`dpspec.audit.static.audit_static`."""
+    """Recompute the guarantee of a description and judge its claim. See :func:`dpspec.audit.static.audit_static`; a plan or record of
+    this product is judged by the schedule that it carries (:mod:`dpspec.audit.plans`)."""
+    from dpspec.audit.plans import Planned, judge
     from dpspec.audit.static import audit_static as run
 
-    return run(deployment)
+    return judge(deployment) if isinstance(deployment, Planned) else run(deployment)
 
 
 def audit_exact(channel: Any) -> ExactResult:

@@ -9,6 +9,7 @@ import typer
 
 from dpspec.cli.common import (
     FINDINGS,
+    UNUSABLE,
     Format,
     FormatOption,
     NoColorOption,
@@ -37,13 +38,14 @@ def command(
 ) -> None:
     """Execute a plan on private data: cryptographic randomness, no seed, no error printed.
 
-    Every call is a release of its own and spends the stated budget again.
+    Every call is a release of its own and spends the stated budget again: a folder that holds one is refused.
 
     Examples:
 
       dpspec run analysis.dps --data records.csv --out released/
     """
     from dpspec.compiler.plan import make_plan
+    from dpspec.executor.record import NotWritten
     from dpspec.executor.run import run
     from dpspec.lang.source import parse_file
 
@@ -55,8 +57,16 @@ def command(
         note("help: a plan with an error is not run; mend the spec, or drop the target that it cannot meet")
         failure(*errors, path=str(spec))
         stop(FINDINGS)
-    with progress_bar("drawing", quiet=quiet) as update:
-        record = run(plan, data_file=data, out=out, progress=update)
+    for d in plan.diagnostics:
+        if d.code == "DP519" and not quiet:  # of the spec alone: the same for every data set
+            note(f"{d.code}: {d.message}")
+    try:
+        with progress_bar("drawing", quiet=quiet) as update:
+            record = run(plan, data_file=data, out=out, progress=update)
+    except NotWritten as lost:
+        note(f"error: {lost.filename or out}: {lost.strerror}; the release was made and is paid for: its record follows on stdout, keep it")
+        emit_json(lost.record.to_json())
+        stop(UNUSABLE)
     if format is Format.json:
         emit_json(record.to_json())
     elif not quiet:

@@ -14,9 +14,12 @@ from typing import Any
 
 from dpspec.algorithms.card import Loss, Problem
 from dpspec.compiler.draft import Draft, Path, ReleaseDraft
-from dpspec.compiler.resolve import domain_of, part_rows, set_bounds
+from dpspec.compiler.files import rows_of
+from dpspec.compiler.resolve import domain_of, norms, part_rows, set_domain
+from dpspec.data.files import Corners
+from dpspec.domains.variable import NOTHING_SAID
 from dpspec.spec.expr import NotANumber, Num, Unbound, evaluate
-from dpspec.spec.model import Ball, Box, Estimate, Minimise, Reals, Set, Sparse
+from dpspec.spec.model import Ball, Box, Estimate, Minimise, Polytope, Set, Sparse
 
 #: Assumption words that a loss certificate can prove or refute.
 LOSS_CLAIMS = ("lipschitz", "smooth", "convex", "strongly-convex")
@@ -32,7 +35,9 @@ def certify(draft: Draft) -> Draft:
         over: Set | None = getattr(current.problem.task, "over", None)
         if over is not None:
             sizes = {**draft.facts, "d": Fraction(current.problem.d)} if "d" in draft.facts else draft.facts
-            draft, bounds = set_bounds(draft, over, sizes, (*release.path, "task", "over"))
+            dimension = current.problem.d if "d" in draft.facts else None
+            draft, domain = set_domain(draft, over, sizes, (*release.path, "task", "over"), dimension)
+            bounds = {} if domain is None else norms(domain)
             facts = dict(current.problem.facts)
             facts.update({f"w_{norm}": float(value) for norm, value in bounds.items()})
             if "l2" in bounds:
@@ -46,16 +51,6 @@ def enforced(draft: Draft, variable: str) -> bool:
     return domain is not None and domain.by is not None
 
 
-def _enforced_set(draft: Draft, variable: str) -> Set:
-    """What the executor makes true of every record; all of R (or R^d) where the spec only declares."""
-    domain = domain_of(draft.analysis.data.domains, variable)
-    if domain is None or domain.by is None:
-        return Reals(scalar=variable == "y")
-    if domain.by.how == "shrink" and domain.by.tau is not None:  # the cube [-tau, tau]^d, which lies in the set or the rule is refused
-        return Ball(norm="linf", radius=domain.by.tau)
-    return domain.set
-
-
 def _certify_loss(draft: Draft, release: ReleaseDraft) -> tuple[Draft, ReleaseDraft]:
     from dpspec.symbolic.certify import certify as prove
     from dpspec.symbolic.findings import claims_from
@@ -67,8 +62,8 @@ def _certify_loss(draft: Draft, release: ReleaseDraft) -> tuple[Draft, ReleaseDr
         certificate = prove(
             task.loss,
             over=task.over,
-            x=_enforced_set(draft, "x"),
-            y=_enforced_set(draft, "y"),
+            x=draft.domains.get("x", NOTHING_SAID).enforced,
+            y=draft.domains.get("y", NOTHING_SAID).enforced,
             names=draft.facts,
             claims=claims_from(draft.analysis.assume, draft.facts),
             pairwise=task.pairwise,
@@ -139,7 +134,7 @@ def _problem(draft: Draft, release: ReleaseDraft) -> Problem:
         facts["epsilon"] = _nominal_epsilon(facts)
     return Problem(
         model=a.privacy.model,
-        neighbours=a.data.neighbours,
+        neighbours=draft.neighbours,
         task=_in_numbers(release.release.task, draft),
         facts=facts,
         modifiers=frozenset(modifiers),
@@ -148,9 +143,12 @@ def _problem(draft: Draft, release: ReleaseDraft) -> Problem:
 
 
 def _in_numbers(task: Any, draft: Draft) -> Any:
-    """The task with the radii and ends of its set as numbers: they are the spec's own, in which d is the number of features, and facts of a
-    release count its weights."""
+    """The task with the radii and ends of its set as numbers, and with the vertices that were read of a polytope. The numbers are the
+    spec's own, in which d is the number of features; facts of a release count its weights."""
     over = getattr(task, "over", None)
+    if isinstance(over, Polytope):
+        rows = rows_of(draft, over)
+        return task.model_copy(update={"over": Corners(vertices=over.vertices, rows=rows)}) if rows else task
     found: dict[str, Any] = {}
     for name in (
         ("radius",) if isinstance(over, Ball) else ("low", "high") if isinstance(over, Box) else ("k",) if isinstance(over, Sparse) else ()

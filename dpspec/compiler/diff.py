@@ -41,7 +41,9 @@ DELTA: Final = 1e-6
 
 #: What the plan says in other words elsewhere, or says of itself: no difference here is one of meaning.
 _APART: Final = ("format_version", "dpspec", "sha256", "diagnostics")
-_TOP: Final = (*_APART, "spec", "analysis", "status", "guarantee", "risk", "releases", "files")
+_TOP: Final = (*_APART, "spec", "analysis", "status", "guarantee", "risk", "releases", "files", "schedule")
+#: Of the lossless schedule: what it repeats of the guarantee and the spec, and what it adds.
+_SCHEDULE: Final = ("version", "model", "unit", "protects", "relation", "n", "budget", "parts", "tree")
 _RELEASE: Final = (
     *("name", "task", "algorithm", "candidates", "tunables", "noise", "published", "assumptions", "bounds", "target", "cost"),
     *("schedule", "tree"),
@@ -90,6 +92,7 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]
         yield Change("privacy", "risk", old.get("risk"), new.get("risk"), "incomparable" if promised == "same" else promised)
     yield from _files(old.get("files"), new.get("files"))
     yield from _spec(old, new)
+    yield from _schedule(old, new)
     yield from _unknown("", old, new, _TOP)
     if old.get("analysis") != new.get("analysis"):
         yield Change("meaning", "name", old.get("analysis"), new.get("analysis"), "changed")
@@ -277,6 +280,29 @@ def _spec(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
             yield Change("privacy", path, x, y, "incomparable")
     if not known:
         yield Change("privacy", "the analysis", a.get("sha256"), b.get("sha256"), "incomparable")
+
+
+def _schedule(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    """The calibrated tree is the mechanism: what it costs is the guarantee. What it says again of relation, unit and model must be what the
+    guarantee says."""
+    a, b = old.get("schedule"), new.get("schedule")
+    if not _differs(a, b):
+        return
+    if not isinstance(a, Mapping) or not isinstance(b, Mapping):
+        yield Change("privacy", "schedule", None if a is None else "present", None if b is None else "present", "incomparable")
+        return
+    yield from _unknown("schedule: ", a, b, _SCHEDULE)
+    g, h = old.get("guarantee"), new.get("guarantee")
+    for key in ("model", "unit", "protects", "relation"):
+        said = "neighbours" if key == "relation" else key
+        if _differs(a.get(key), b.get(key)) and (not isinstance(g, Mapping) or not isinstance(h, Mapping) or g.get(said) == h.get(said)):
+            yield Change("privacy", f"schedule: {key}", a.get(key), b.get(key), "incomparable")
+    for key in ("version", "parts"):
+        if _differs(a.get(key), b.get(key)):
+            yield Change("privacy", f"schedule: {key}", a.get(key), b.get(key), "incomparable")
+    for key in ("n", "budget", "tree"):
+        if _differs(a.get(key), b.get(key)):
+            yield Change("meaning", f"schedule: {key}", a.get(key), b.get(key), "changed")
 
 
 def _model(spec: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -12,10 +12,12 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from dpspec.algorithms.card import Problem, Tunables
+from dpspec.data.files import SpecFile
+from dpspec.domains.variable import Variable
 from dpspec.lang.source import Parsed
 from dpspec.privacy.schedule import Tree
 from dpspec.spec.diagnostics import Diagnostic, Severity, Span
-from dpspec.spec.model import Analysis, Release
+from dpspec.spec.model import Analysis, Neighbours, Release
 
 Number: TypeAlias = Fraction | float
 Path: TypeAlias = tuple[str | int, ...]
@@ -144,15 +146,23 @@ class ReleaseDraft:
 class Draft:
     parsed: Parsed
     facts: Mapping[str, Number] = field(default_factory=dict)
+    domains: Mapping[str, Variable] = field(default_factory=dict)  # of x and y, built once by ``resolve``
     budget: Any = None
     releases: tuple[ReleaseDraft, ...] = ()
     calibrated: Any = None  # the whole analysis
     diagnostics: tuple[Diagnostic, ...] = ()
+    files: tuple[SpecFile, ...] = ()  # that the spec names, with the content of the public ones
+    replaced: bool = False  # zero-out counts as replace-one: a zeroed record does not vanish
     predict_only: bool = False  # inside a search over n or epsilon: no recursion, no ranking
 
     @property
     def analysis(self) -> Analysis:
         return self.parsed.analysis
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The relation that the plan is made under and states: the spec's own, or the stronger one that its encodings call for."""
+        return "replace-one" if self.replaced else self.analysis.data.neighbours
 
     def span(self, *path: str | int) -> Span | None:
         return self.parsed.spans.lookup(tuple(path))

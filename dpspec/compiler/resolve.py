@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
 from dpspec.compiler.draft import Draft, Number, Path, ReleaseDraft
+from dpspec.compiler.files import find as find_files
+from dpspec.domains.domain import Domain, domain_of_set
+from dpspec.domains.variable import Variable, from_line
+from dpspec.numeric.rounding import up
 from dpspec.spec.diagnostics import SpecError
 from dpspec.spec.expr import Expr, NotANumber, Unbound, evaluate
-from dpspec.spec.model import Ball, Box, Domain, Finite, Set, Simplex
+from dpspec.spec.model import Ball, Box, Finite, Set
+from dpspec.spec.model import Domain as Stated
 
 #: Assumption words whose arguments become facts that tunables and bounds may use: word -> names of its arguments.
 FACTS_OF_ASSUMPTIONS: Mapping[str, tuple[str, ...]] = {
@@ -81,6 +85,8 @@ def resolve(draft: Draft) -> Draft:
     draft = _relation(draft)
     draft = _domains(draft, facts)
     draft = _rules(draft, facts)
+    draft = _zeroed(draft, facts)
+    draft = find_files(draft, facts)
     draft = _declared(draft, facts)
     releases = tuple(ReleaseDraft(release=r, index=i) for i, r in enumerate(a.releases))
     draft = _parts(draft, facts)
@@ -152,7 +158,8 @@ def _budget(draft: Draft, facts: dict[str, Number]) -> tuple[Draft, object]:
 def _relation(draft: Draft) -> Draft:
     """Which neighbours go with the privacy model and with parts."""
     a = draft.analysis
-    if a.data.neighbours != "replace-one" and a.privacy.model == "central" and (a.privacy.labels_only or a.privacy.attribute):
+    partial = a.privacy.labels_only or a.privacy.attribute
+    if partial and (a.data.neighbours == "zero-out" or (a.data.neighbours == "add-remove" and a.privacy.model == "central")):
         what = "labels" if a.privacy.labels_only else "attributes"
         return draft.report(
             "DP306",
@@ -197,84 +204,94 @@ def _rules(draft: Draft, facts: Mapping[str, Number]) -> Draft:
     return draft
 
 
+def _zeroed(draft: Draft, facts: Mapping[str, Number]) -> Draft:
+    """Under zero-out a central plan counts on a zeroed record to vanish from every sum. Where it does not it is another record, and the
+    plan is made, and states, replace-one. In a local model a report hides any record from any other one already."""
+    a = draft.analysis
+    if draft.failed or a.data.neighbours != "zero-out" or a.privacy.model != "central":
+        return draft
+    from dpspec.data.zeroed import obstacle
+
+    try:
+        found = obstacle(a.data, facts)
+    except SpecError as error:  # an encoding or a domain without a value
+        for d in error.diagnostics:
+            draft = draft.report(d.code, d.message, path=("data",), help=d.help)
+        return draft
+    if found is None:
+        return draft
+    draft = draft.report(
+        "DP315",
+        f"a zeroed record is a row of zeros, and {found.what}: it stays in every sum, so zero-out costs what replace-one does, and the "
+        "plan is one of replace-one, which protects more",
+        path=("data", *found.path),
+        help="write neighbours replace-one; under add-remove the record is not there at all, and costs half as much",
+        severity="warning",
+    )
+    return replace(draft, replaced=True)
+
+
 def _domains(draft: Draft, facts: dict[str, Number]) -> Draft:
-    """Norm bounds of records that the executor enforces, as facts: x_l2, x_linf, x_l1, y_abs, and the size of finite label sets."""
-    for i, domain in enumerate(draft.analysis.data.domains):
-        draft, bounds = set_bounds(draft, domain.set, facts, ("data", "domains", i, "set"))
-        if domain.by is None:
+    """The domain of each record variable, and its norm bounds as facts: x_l2, x_linf, x_l1, y_abs."""
+    found: dict[str, Variable] = {}
+    for i, stated in enumerate(draft.analysis.data.domains):
+        dimension = 1 if stated.variable == "y" else _dimension(facts)
+        draft, domain = set_domain(draft, stated.set, facts, ("data", "domains", i, "set"), dimension)
+        if stated.by is not None and stated.by.tau is not None:
+            draft, tau = number(draft, stated.by.tau, facts, ("data", "domains", i, "by", "tau"), what="tau")
+            if tau is not None and tau <= 0:
+                draft = draft.report("DP411", f"tau is {float(tau):g}; it must be positive", path=("data", "domains", i, "by", "tau"))
+            domain = None if tau is None or tau <= 0 else domain
+        if domain is None:
             continue
-        if domain.by.how == "shrink" and domain.by.tau is not None:
-            draft, tau = number(draft, domain.by.tau, facts, ("data", "domains", i, "by", "tau"), what="tau")
-            if tau is not None:
-                bounds = {**bounds, "linf": min(bounds.get("linf", math.inf), tau)}
-                if "d" in facts:
-                    bounds["l2"] = min(bounds.get("l2", math.inf), _up(math.sqrt(float(facts["d"])) * float(tau)))
-                    bounds["l1"] = min(bounds.get("l1", math.inf), _up(float(facts["d"]) * float(tau)))
-        if not bounds:
-            continue
-        if domain.variable == "y":
-            facts["y_abs"] = bounds["linf"]
-        elif domain.variable == "x":
-            facts.update({f"x_{norm}": value for norm, value in bounds.items()})
-    return draft
+        try:
+            found[stated.variable] = from_line(stated, facts, dimension=dimension)
+        except (Unbound, NotANumber):
+            continue  # an image without a value: _rules reports it at its place
+        known = found[stated.variable].known
+        if stated.variable == "y" and known.linf is not None:
+            facts["y_abs"] = known.linf
+        elif stated.variable == "x":
+            facts.update({f"x_{norm}": size for norm, size in norms(known).items()})
+    return replace(draft, domains=found)
 
 
-def set_bounds(draft: Draft, s: Set, facts: Mapping[str, Number], path: Path) -> tuple[Draft, dict[str, Number]]:
-    """Upper bounds of the l1, l2 and linf norms over a set (absent when unbounded); d from the facts."""
-    d = float(facts["d"]) if "d" in facts else None
+def _dimension(facts: Mapping[str, Number]) -> int | None:
+    return int(facts["d"]) if "d" in facts else None
+
+
+def norms(domain: Domain) -> dict[str, Number]:
+    """Upper bounds of the l1, l2 and linf norms over a set, those that are finite: exact where they are doubles, else rounded up."""
+    found = {"l1": domain.l1, "l2": domain.l2, "linf": domain.linf}
+    return {norm: _short(size) for norm, size in found.items() if size is not None}
+
+
+def _short(size: Fraction) -> Number:
+    """``size`` itself, or the next double above where it is the many-digit upper bound of an irrational number."""
+    return size if size.denominator.bit_length() <= 60 else up(size)
+
+
+def set_domain(draft: Draft, s: Set, facts: Mapping[str, Number], path: Path, dimension: int | None) -> tuple[Draft, Domain | None]:
+    """The domain of a set whose numbers all have a value and make sense (else None, with DP411 at its place)."""
+    before = len(draft.diagnostics)
     match s:
-        case Ball(norm=norm, radius=e):
-            path = (*path, "radius")
-            draft, r = number(draft, e, facts, path, what="the radius")
-            if r is None:
-                return draft, {}
-            if r <= 0:
-                return draft.report("DP411", f"the radius is {float(r):g}; it must be positive", path=path, help="ball(l2, 1)"), {}
-            bounds: dict[str, Number] = {norm: r}
-            if norm in ("l1", "l2"):
-                bounds["linf"] = r
-            if norm == "l1":
-                bounds["l2"] = r
-            if d is not None:
-                if norm == "linf":
-                    bounds["l2"] = _up(float(r) * math.sqrt(d))
-                    bounds["l1"] = _up(float(r) * d)
-                if norm == "l2":
-                    bounds["l1"] = _up(float(r) * math.sqrt(d))
-            return draft, bounds
-        case Simplex():
-            return draft, {"l1": Fraction(1), "l2": Fraction(1), "linf": Fraction(1)}
+        case Ball(radius=e):
+            draft, r = number(draft, e, facts, (*path, "radius"), what="the radius")
+            if r is not None and r <= 0:
+                draft = draft.report(
+                    "DP411", f"the radius is {float(r):g}; it must be positive", path=(*path, "radius"), help="ball(l2, 1)"
+                )
         case Box(low=low, high=high):
             draft, lo = number(draft, low, facts, (*path, "low"), what="the lower end")
             draft, hi = number(draft, high, facts, (*path, "high"), what="the upper end")
-            if lo is None or hi is None:
-                return draft, {}
-            if lo > hi:
-                return draft.report("DP411", f"the interval [{float(lo):g}, {float(hi):g}] is empty", path=path), {}
-            m: Number = max(-lo, hi)
-            bounds = {"linf": m}
-            if d is not None:
-                bounds["l2"] = _up(float(m) * math.sqrt(d))
-                bounds["l1"] = _up(float(m) * d)
-            return draft, bounds
+            if lo is not None and hi is not None and lo > hi:
+                draft = draft.report("DP411", f"the interval [{float(lo):g}, {float(hi):g}] is empty", path=path)
         case Finite(values=values):
-            largest: Number = Fraction(0)
             for e in values:
-                draft, v = number(draft, e, facts, path, what="a value of the set")
-                if v is not None:
-                    largest = max(largest, v if v >= 0 else -v, key=float)
-            bounds = {"linf": largest}
-            if d is not None:
-                bounds["l2"] = _up(float(largest) * math.sqrt(d))
-                bounds["l1"] = _up(float(largest) * d)
-            return draft, bounds
+                draft, _ = number(draft, e, facts, path, what="a value of the set")
         case _:
-            return draft, {}
-
-
-def _up(value: float) -> float:
-    """Above a product of two roundings: each is off by at most half a step."""
-    return math.nextafter(math.nextafter(value, math.inf), math.inf)
+            pass
+    return draft, None if len(draft.diagnostics) > before else domain_of_set(s, facts, dimension=dimension)
 
 
 def _declared(draft: Draft, facts: dict[str, Number]) -> Draft:
@@ -337,7 +354,7 @@ def _parts(draft: Draft, facts: Mapping[str, Number]) -> Draft:
     return draft
 
 
-def domain_of(domains: tuple[Domain, ...], variable: str) -> Domain | None:
+def domain_of(domains: tuple[Stated, ...], variable: str) -> Stated | None:
     return next((d for d in domains if d.variable == variable), None)
 
 

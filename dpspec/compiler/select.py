@@ -16,7 +16,10 @@ from dpspec.compiler.certify import LOSS_CLAIMS, domain_path, enforced
 from dpspec.compiler.draft import AssumptionStatus, Candidate, Draft, Path, ReleaseDraft, Setting
 from dpspec.compiler.resolve import domain_of
 from dpspec.compiler.tunables import Refusal, resolve_tunables
-from dpspec.privacy.schedule import Disjoint, Draw, Sequence, Tree
+from dpspec.data.files import Corners
+from dpspec.numeric.norms import OutOfRange
+from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Sequence, Tree
+from dpspec.spec.model import Polytope
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +58,16 @@ def select(draft: Draft) -> Draft:
         return draft
     for release in draft.releases:
         told = release.certificate is not None and any(f.severity == "error" and f.assumption is None for f in release.certificate.findings)
-        if release.problem is not None and release.problem.facts["n"] >= 1 and not told:  # an empty part or a wrong loss has been reported
+        missing = release.problem is not None and unread(release.problem)
+        if release.problem is not None and release.problem.facts["n"] >= 1 and not told and not missing:  # that has been reported
             draft = _select(draft, release)
     return draft
+
+
+def unread(problem: Problem) -> bool:
+    """Whether the set is a polytope whose file was refused."""
+    over = getattr(problem.task, "over", None)
+    return isinstance(over, Polytope) and not isinstance(over, Corners)
 
 
 def _select(draft: Draft, release: ReleaseDraft) -> Draft:
@@ -184,7 +194,10 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
         reason = "it needs a loss of one margin <w, x>, and multinomial(K) has one a class"
     if reason is not None:
         return refuse(reason, code="DP407")
-    tree = module.schedule(problem, tunables)
+    try:
+        tree = module.schedule(problem, tunables)
+    except OutOfRange as error:
+        return refuse(str(error), code="DP407", help="declare x and y in other units: radii and clips between 1e-120 and 1e70 always serve")
     if relation(draft) == "add-remove" and has_disjoint(tree):
         return refuse(
             "its batches are consecutive rows: without one record every later row moves up, so one record changes several batches",
@@ -195,6 +208,9 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
         calibrated = calibrate(tree, draft.budget, neighbours=relation(draft))
     except CalibrationError as error:
         return refuse(str(error), code=error.code, help=error.help)
+    reason = module.uncertain(problem, tunables, calibrated) if hasattr(module, "uncertain") else None
+    if reason is not None:
+        return refuse(reason, code="DP407")
     predicted = module.predicted(problem, tunables, calibrated) if hasattr(module, "predicted") else None
     eligible = Candidate(card.id, True, (), None if predicted is None else float(predicted))
     return Choice(eligible, module, tunables, settings, tree, statuses)
@@ -224,6 +240,8 @@ def has_disjoint(tree: Tree) -> bool:
             return False
         case Sequence(parts=parts):
             return any(has_disjoint(part) for part in parts)
+        case Parallel():
+            return True
         case Disjoint():
             return tree.count > 1 or has_disjoint(tree.body)
         case _:

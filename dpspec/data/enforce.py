@@ -14,63 +14,13 @@ from fractions import Fraction
 from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpspec.data.problems import Number, Values, fail, float_down, float_up, number
 from dpspec.data.records import AnyRecords, GeneratedRecords, Records, Vector, drawing_rows, is_sparse
 from dpspec.data.sources import as_number, known_values
+from dpspec.numeric.norms import LARGEST, SMALLEST, Entries, Mask, scale_into
 from dpspec.spec.expr import Expr
 from dpspec.spec.model import Ball, Box, Data, Domain, Enforcement, Finite, NormName, Reals, Set
-
-Mask: TypeAlias = NDArray[np.bool_]
-
-#: Radii and bounds outside this range would make the rounding analysis of :func:`_scale` wrong (subnormal or overflowing results).
-_SMALLEST: Final = 1e-250
-_LARGEST: Final = 1e150
-
-
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """A block's values: dense (m, k), or the stored entries of a CSR block with its row pointer. ``width``: how many entries each row has,
-    (m,): a number of the row alone, so that what a record becomes does not depend on how sparse the others are."""
-
-    v: Vector
-    indptr: NDArray[Any] | None = None
-
-    @property
-    def rows(self) -> int:
-        return len(self.v) if self.indptr is None else len(self.indptr) - 1
-
-    @property
-    def width(self) -> Vector:
-        if self.indptr is None:
-            return np.full(self.rows, float(self.v.shape[1]))
-        return np.asarray(np.diff(self.indptr), dtype=np.float64)
-
-    def reduce(self, f: Any, v: Any) -> Any:
-        """``f`` (np.add, np.maximum, np.logical_or) over the entries of each row of ``v``; 0 for a row without entries."""
-        if self.indptr is None:
-            return f.reduce(v, axis=1, initial=0)
-        out = np.zeros(self.rows, dtype=v.dtype)
-        full = np.diff(self.indptr) > 0
-        if full.any():
-            out[full] = f.reduceat(v, self.indptr[:-1][full])
-        return out
-
-    def spread(self, per_row: Any) -> Any:
-        """One value a row, laid out against the entries."""
-        return per_row[:, None] if self.indptr is None else np.repeat(per_row, np.diff(self.indptr))
-
-    def where(self, rows: Mask) -> Any:
-        """Index of all entries of the rows."""
-        return rows if self.indptr is None else self.spread(rows)
-
-    def sub(self, rows: Mask) -> Entries:
-        """A copy of the rows."""
-        if self.indptr is None:
-            return Entries(self.v[rows])
-        counts = np.diff(self.indptr)[rows]
-        return Entries(self.v[self.spread(rows)], np.concatenate([[0], np.cumsum(counts)]))
 
 
 @dataclass(slots=True)
@@ -103,65 +53,9 @@ Rule: TypeAlias = Callable[[Entries], tuple[Vector, Mask]]
 # -------------------------------------------------------------------------------------------------------------------- rules
 
 
-def _norms(e: Entries, norm: NormName) -> Vector:
-    """Row norms as plain arithmetic gives them; infinite where that overflows."""
-    if norm == "linf":
-        return np.asarray(e.reduce(np.maximum, np.abs(e.v)))
-    if norm == "l1":
-        return np.asarray(e.reduce(np.add, np.abs(e.v)))
-    squares = np.einsum("ij,ij->i", e.v, e.v) if e.indptr is None else e.reduce(np.add, e.v * e.v)
-    return np.asarray(np.sqrt(squares))
-
-
 def _scale(norm: NormName, r: float, *, reject: bool = False) -> Rule:
-    """x * min(1, r/|x|), with every rounding inwards; with ``reject``, zeros where |x| > r.
-
-    With k entries a row and u = 2^-53, a computed norm has a relative error of at most (k+2)u. Rows up to r(1-s) stay, s = 2(k+8)u;
-    longer ones go to r(1-2s). Then both the true norm and any computed norm of the result are below r, and the rule is idempotent.
-    The maximum norm needs no margin. Rows whose norm, or r over whose norm, may overflow or be subnormal are
-    divided by their largest entry first.
-    """
-
-    def apply(e: Entries) -> tuple[Vector, Mask]:
-        s = np.zeros(e.rows) if norm == "linf" else (e.width + 8) * 2.0**-52
-        keep, goal = r * (1 - s), r * (1 - 2 * s)
-        with np.errstate(over="ignore", under="ignore"):
-            size = _norms(e, norm)
-        huge = ~(size <= min(1e150, r * 1e280))  # beyond, squares overflow or r/size is subnormal
-        if norm == "l2" and r < 1e-100:
-            huge |= size < 1e-130  # squares are subnormal
-        outside = size > r * (1 + s)
-        v = e.v
-        if huge.any():
-            part = e.sub(huge)
-            top = part.reduce(np.maximum, np.abs(part.v))
-            some = top > 0
-            top = np.where(some, top, 1.0)
-            with np.errstate(over="ignore", under="ignore"):
-                unit = Entries(part.v / part.spread(top), part.indptr)
-                q = np.where(some, _norms(unit, norm), 0.0)
-                beyond, move = q > r * (1 + s[huge]) / top, q > keep[huge] / top
-                onto = goal[huge] / np.where(some, q, 1.0)
-                factor = np.zeros_like(q) if reject else onto
-                new = np.where(part.spread(move), unit.v * part.spread(factor), part.v)
-                if reject:
-                    inside = move & ~beyond
-                    new = np.where(part.spread(inside), unit.v * part.spread(onto), new)
-            v[e.where(huge)] = new
-            outside[huge] = beyond
-        move = ~huge & (size > keep)
-        if move.any():
-            factor = np.ones_like(size)
-            with np.errstate(under="ignore"):
-                factor[move] = goal[move] / size[move]
-                if reject:
-                    factor[move & outside] = 0.0
-                v *= e.spread(factor)
-        if norm == "linf":
-            np.clip(v, -r, r, out=v)
-        return v, outside
-
-    return apply
+    """x * min(1, r/|x|), with every rounding inwards; with ``reject``, zeros where |x| > r. Proof: :mod:`dpspec.numeric.norms`."""
+    return lambda e: scale_into(e, r, norm, reject=reject)
 
 
 def _clip(low: float, high: float) -> Rule:
@@ -239,15 +133,15 @@ def _chain(first: Rule, second: Rule) -> Rule:
 
 def _size(e: Expr, values: Values, what: str) -> Fraction | float:
     value = number(e, values, what, "DP521")
-    if not _SMALLEST <= value <= _LARGEST:
-        fail("DP521", f"{what} must be positive and between {_SMALLEST:g} and {_LARGEST:g}", "", e.span)
+    if not SMALLEST <= value <= LARGEST:
+        fail("DP521", f"{what} must be positive and between {SMALLEST:g} and {LARGEST:g}", "", e.span)
     return value
 
 
 def _ends(box: Box, values: Values, variable: str) -> tuple[Fraction | float, Fraction | float]:
     low = number(box.low, values, f"the lower end of the domain of {variable}", "DP521")
     high = number(box.high, values, f"the upper end of the domain of {variable}", "DP521")
-    if not -(_LARGEST**2) <= low <= high <= _LARGEST**2:
+    if not -(LARGEST**2) <= low <= high <= LARGEST**2:
         fail(
             "DP521", f"the interval of {variable} must have finite ends in order, they are {_show(low)} and {_show(high)}", "", box.low.span
         )

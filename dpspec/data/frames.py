@@ -1,5 +1,7 @@
 """Readers: files, scikit-learn's bundled sets and arrays in memory, all to one shape, :class:`Frame`.
 
+Libraries get open files, never names, which some of them read as addresses or decompress by their ending.
+
 Nothing here encodes or checks cells. A reader that fails on private data reports the file and, at most, a column of the spec: library
 messages quote cells, so they are dropped (the exception is left before ours is raised, and never chained).
 """
@@ -16,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from dpspec.data.files import regular
 from dpspec.data.problems import fail, nearest
 from dpspec.data.records import Matrix, is_sparse
 
@@ -89,12 +92,7 @@ def require(wanted: Wanted, names: Sequence[str], where: str, header: bool) -> N
 
 def read_file(path: Path, wanted: Wanted) -> Frame:
     where = path.name
-    if path.is_dir():
-        fail("DP501", f"{path} is a folder, not a file", "name the file in it", path=str(path))
-    if not path.exists():
-        near = nearest(path.name, (p.name for p in path.parent.iterdir())) if path.parent.is_dir() else None
-        help_ = f"did you mean {near!r}?" if near else "relative paths are taken from the folder of the spec"
-        fail("DP501", f"there is no file {path}", help_, path=str(path))
+    regular(path)
     reason = ""
     try:
         with path.open("rb") as f:
@@ -145,7 +143,7 @@ def _looks_like_header(names: Sequence[str]) -> bool:
 
 
 def _read_text(path: Path, delimiter: str, wanted: Wanted) -> Frame:
-    from pyarrow import ArrowException, float64, schema, string
+    from pyarrow import ArrowException, OSFile, float64, schema, string
     from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 
     where, kind = path.name, "tab-separated text" if delimiter == "\t" else "comma-separated text"
@@ -186,12 +184,13 @@ def _read_text(path: Path, delimiter: str, wanted: Wanted) -> Frame:
     table: Any = schema([(n, types[n]) for n in use]).empty_table() if alone else None
     try:
         if table is None:
-            table = read_csv(
-                str(path),
-                read_options=ReadOptions(column_names=names, skip_rows=1, use_threads=False),
-                parse_options=ParseOptions(delimiter=delimiter),
-                convert_options=options,
-            )
+            with OSFile(str(path)) as source:
+                table = read_csv(
+                    source,
+                    read_options=ReadOptions(column_names=names, skip_rows=1, use_threads=False),
+                    parse_options=ParseOptions(delimiter=delimiter),
+                    convert_options=options,
+                )
     except ArrowException as error:
         reason = str(error) or "unreadable"
     if table is None:
@@ -223,14 +222,15 @@ def _report_cell(path: Path, delimiter: str, column: str, names: Sequence[str], 
 
 
 def _read_arrow(path: Path, wanted: Wanted, *, parquet: bool) -> Frame:
-    from pyarrow import ArrowException, feather
+    from pyarrow import ArrowException, OSFile, feather
     from pyarrow import parquet as pq
 
     kind = "Parquet" if parquet else "Arrow"
     table: Any = None
     reason = ""
     try:
-        table = pq.read_table(str(path), use_threads=False) if parquet else feather.read_table(str(path), use_threads=False)
+        with OSFile(str(path)) as source:
+            table = pq.read_table(source, use_threads=False) if parquet else feather.read_table(source, use_threads=False, memory_map=False)
     except (ArrowException, OSError) as error:
         reason = str(error) or "unreadable"
     if table is None:
@@ -245,8 +245,9 @@ def _read_numpy(path: Path) -> Frame:
 
     loaded: Any = None
     try:
-        found = np.load(path, allow_pickle=False)
-        loaded = found if isinstance(found, np.ndarray) else {k: found[k] for k in found.files}
+        with path.open("rb") as source:
+            found = np.load(source, allow_pickle=False)
+            loaded = found if isinstance(found, np.ndarray) else {k: found[k] for k in found.files}
     except (ValueError, OSError, EOFError, BadZipFile):
         pass
     if loaded is None:
@@ -265,7 +266,8 @@ def _read_libsvm(path: Path, wanted: Wanted) -> Frame:
     loaded: Any = None
     reason = ""
     try:
-        loaded = load_svmlight_file(str(path), n_features=width, zero_based=False)
+        with path.open("rb") as source:
+            loaded = load_svmlight_file(source, n_features=width, zero_based=False)
     except (ValueError, OverflowError, UnicodeDecodeError) as error:
         reason = str(error)
     if loaded is None:

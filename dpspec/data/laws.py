@@ -683,7 +683,13 @@ def _one_coin(e: Expr, args: tuple[Expr, ...], c: _Context) -> Value:
 # ----------------------------------------------------------------------------------------------------------------- moments
 
 
-def moments(e: Expr, c: _Context) -> tuple[Value | None, Value | None] | None:
+#: Mean and covariance of a law, each None where it is infinite or undefined. A number stands for equal, independent coordinates.
+Moments: TypeAlias = tuple[Value | None, Value | None]
+
+_ZERO: Value = ("number", 0.0)
+
+
+def moments(e: Expr, c: _Context) -> Moments | None:
     """Mean and covariance (a number stands for independent coordinates) of a law whose arguments are numbers or parameters.
 
     None for laws that depend on other record variables or have no closed form; a None inside for an infinite or undefined moment.
@@ -695,56 +701,87 @@ def moments(e: Expr, c: _Context) -> tuple[Value | None, Value | None] | None:
             found = moments(a, c)
             return None if found is None else (None if found[0] is None else (found[0][0], -found[0][1]), found[1])
         case Bin(op=("+" | "-") as op, left=a, right=b):
-            left, right = moments(a, c), moments(b, c)
-            if left is None or right is None:
-                return None
-            mean = None if left[0] is None or right[0] is None else _combine(op, left[0], right[0], e)
-            return mean, _add_covariances(left[1], right[1], c.d)
+            return _moments_of_sum(e, op, moments(a, c), moments(b, c), c.d)
         case Bin(op=("*" | "/") as op, left=a, right=b):
-            left, right = moments(a, c), moments(b, c)
-            if left is None or right is None:
-                return None
-            if op == "*" and right[1] != ("number", 0.0):
-                left, right = right, left
-            if right[1] != ("number", 0.0) or right[0] is None or right[0][0] != "number":
-                return None
-            factor = right[0][1] if op == "*" else 1 / right[0][1]
-            mean = None if left[0] is None else _combine("*", left[0], ("number", factor), e)
-            return mean, None if left[1] is None else _combine("*", left[1], ("number", factor**2), e)
-    word, args = _is_word(e), _args(e)
-    if word == "one-coin":
-        return None
-    if word == "missing" and len(args) == 2:
-        return moments(args[1], c)
-    if word == "mixture":
-        weights, parts = _weights(e, args, c)
-        return _mixture_moments(weights, [moments(p, c) for p in parts], c.d)
-    if word in ("centred", "centered") and len(args) == 1:
-        found = moments(args[0], c)
-        return None if found is None or found[0] is None else (("number", 0.0), found[1])
-    if word == "gmm":
-        kind, theta = _value(args[0], c)
-        v = _numbers(e, args[1:], (0, 1), "gmm(theta, v)", c)
-        return ("number", 0.0), ("matrix", np.outer(theta, theta) + (v[0] if v else 1.0) * np.eye(c.d))
+            return _moments_of_product(e, op, moments(a, c), moments(b, c))
+    word = _is_word(e)
+    if word in _MOMENTS:
+        return _MOMENTS[word](e, _args(e), c)
     if word is not None and word in VECTOR_LAWS:
         scale = VECTOR_LAWS[word][2]
-        return None if scale is None else (("number", 0.0), ("number", scale(c.d, *_numbers(e, args, (0, 1), "", c))))
+        return None if scale is None else (_ZERO, ("number", scale(c.d, *_numbers(e, _args(e), (0, 1), "", c))))
     if word is not None and word in LAWS and not (isinstance(e, Name) and e.id in c.env):
-        given = [c.covariances.get(id(a)) or _value(a, c) for a in args]
-        values: list[Value] = [("covariance", g) if isinstance(g, Covariance) else g for g in given]
-        if any(kind in ("scalars", "rows") for kind, _ in values):
-            return None
-        if word == "normal":
-            return values[0], values[1]
-        if any(kind != "number" for kind, _ in values):
-            return None
-        law, numbers = LAWS[word], [v for _, v in values]
-        mean_, variance = law.mean(*numbers), law.variance(*numbers)
-        return None if mean_ is None else ("number", float(mean_)), None if variance is None else ("number", float(variance))
+        return _moments_of_law(word, _args(e), c)
     if any(_is_word(node) in _RANDOM for node in walk(e) if not (isinstance(node, Name) and node.id in c.env)):
         return None
     kind, v = _value(e, c)
-    return None if kind in ("scalars", "rows", "covariance") else ((kind, v), ("number", 0.0))
+    return None if kind in ("scalars", "rows", "covariance") else ((kind, v), _ZERO)
+
+
+def _moments_of_sum(e: Expr, op: str, left: Moments | None, right: Moments | None, d: int) -> Moments | None:
+    if left is None or right is None:
+        return None
+    mean = None if left[0] is None or right[0] is None else _combine(op, left[0], right[0], e)
+    return mean, _add_covariances(left[1], right[1], d)
+
+
+def _moments_of_product(e: Expr, op: str, left: Moments | None, right: Moments | None) -> Moments | None:
+    """Of a law times, or over, a constant number; None for other products."""
+    if left is None or right is None:
+        return None
+    if op == "*" and right[1] != _ZERO:
+        left, right = right, left
+    if right[1] != _ZERO or right[0] is None or right[0][0] != "number":
+        return None
+    factor = right[0][1] if op == "*" else 1 / right[0][1]
+    mean = None if left[0] is None else _combine("*", left[0], ("number", factor), e)
+    return mean, None if left[1] is None else _combine("*", left[1], ("number", factor**2), e)
+
+
+def _moments_of_law(word: str, args: tuple[Expr, ...], c: _Context) -> Moments | None:
+    """Of a law with a closed form, applied to numbers (``normal``: to a mean and a variance or covariance)."""
+    given = [c.covariances.get(id(a)) or _value(a, c) for a in args]
+    values: list[Value] = [("covariance", g) if isinstance(g, Covariance) else g for g in given]
+    if any(kind in ("scalars", "rows") for kind, _ in values):
+        return None
+    if word == "normal":
+        return values[0], values[1]
+    if any(kind != "number" for kind, _ in values):
+        return None
+    law, numbers = LAWS[word], [v for _, v in values]
+    mean, variance = law.mean(*numbers), law.variance(*numbers)
+    return None if mean is None else ("number", float(mean)), None if variance is None else ("number", float(variance))
+
+
+def _moments_of_missing(e: Expr, args: tuple[Expr, ...], c: _Context) -> Moments | None:
+    return moments(args[1], c) if len(args) == 2 else None
+
+
+def _moments_of_centred(e: Expr, args: tuple[Expr, ...], c: _Context) -> Moments | None:
+    found = moments(args[0], c) if len(args) == 1 else None
+    return None if found is None or found[0] is None else (_ZERO, found[1])
+
+
+def _moments_of_mixture(e: Expr, args: tuple[Expr, ...], c: _Context) -> Moments | None:
+    weights, parts = _weights(e, args, c)
+    return _mixture_moments(weights, [moments(p, c) for p in parts], c.d)
+
+
+def _moments_of_gmm(e: Expr, args: tuple[Expr, ...], c: _Context) -> Moments | None:
+    theta = _value(args[0], c)[1]
+    v = _numbers(e, args[1:], (0, 1), "gmm(theta, v)", c)
+    return _ZERO, ("matrix", np.outer(theta, theta) + (v[0] if v else 1.0) * np.eye(c.d))
+
+
+#: Words that are built of other laws, and how their moments follow.
+_MOMENTS: Mapping[str | None, Callable[[Expr, Any, _Context], Moments | None]] = {
+    "one-coin": lambda e, args, c: None,
+    "missing": _moments_of_missing,
+    "mixture": _moments_of_mixture,
+    "centred": _moments_of_centred,
+    "centered": _moments_of_centred,
+    "gmm": _moments_of_gmm,
+}
 
 
 def _dense(value: Value, d: int) -> Vector:

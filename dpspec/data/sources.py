@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from dpspec.data.files import local
 from dpspec.data.frames import Frame, Wanted, from_memory, read_file, read_sklearn, require
 from dpspec.data.problems import Values, fail, integer, nearest, number, problem
 from dpspec.data.records import Matrix, Records, Vector, is_sparse
@@ -172,11 +173,11 @@ def _frame(data: Data, wanted: Wanted, data_file: str | Path | None, memory: Any
         if frame.matrix is not None and len(wanted.columns) == len(frame.names):  # an array has no names: the spec's, in order
             frame = replace(frame, names=wanted.columns)
     elif data_file is not None:
-        return read_file(Path(data_file), wanted)
+        return read_file(local(data_file), wanted)
     else:
         match data.source:
             case CsvSource(path=path):
-                return read_file(base / path, wanted)
+                return read_file(local(path, base), wanted)
             case SklearnSource(name=name):
                 frame = read_sklearn(name)
             case MemorySource():
@@ -390,7 +391,7 @@ def _target(
             return _map_words(column, labels, what, env, private, found), True
         y = _numbers(column, what, private, found, fix)
         if y is not None and encode is not None:
-            y = _scaled(y, encode, env)
+            y = scaled(y, encode, env)
             _check(y, what, private, found)
         return y, False
     if isinstance(column, np.ndarray) and not len(column):  # no record: the type of an empty array says nothing
@@ -411,7 +412,8 @@ def _map_words(
     return np.asarray(np.array([*images, images[0]])[coded[0]])  # index -1, anything else, picks the last entry: the first listed image
 
 
-def _scaled(v: Vector, e: Encode, env: Mapping[str, Any]) -> Vector:
+def scaled(v: Vector, e: Encode, env: Mapping[str, Any]) -> Vector:
+    """The values of a column under ``range`` or ``standard``."""
     a, b = (number(arg, env, f"the {e.how} of {e.column!r}", "DP514") for arg in e.args)
     if e.how == "range":
         if not a < b:
@@ -477,7 +479,7 @@ def _features(
             else:
                 names.append(name)
                 if v is not None:
-                    x[:, start] = v if e is None else _scaled(v, e, env)
+                    x[:, start] = v if e is None else scaled(v, e, env)
                     if e is not None:
                         _check(x[:, start], what, private, found)
         start += width

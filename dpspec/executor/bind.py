@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from dpspec.algorithms.card import Problem
@@ -27,7 +26,7 @@ def bound_problem(draft: Draft, release: ReleaseDraft) -> Problem:
     if certificate.classes > 1:
         from dpspec.algorithms.multinomial import multinomial
 
-        over, loss = constraint_set(task.over, draft.facts), problem.loss
+        over, loss = constraint_set(problem.task.over, draft.facts), problem.loss
         assert loss is not None
         made = multinomial(certificate.classes, over, factor=float(certificate.factor), l2=loss.l2, l1=loss.l1)
         return replace(problem, objective=made)
@@ -38,7 +37,7 @@ def bound_problem(draft: Draft, release: ReleaseDraft) -> Problem:
         curvature=functions.second,
         l2=problem.loss.l2 if problem.loss is not None else 0.0,
         l1=problem.loss.l1 if problem.loss is not None else 0.0,
-        over=constraint_set(task.over, draft.facts),
+        over=constraint_set(problem.task.over, draft.facts),
         group=group_norm(problem.loss.group, problem.d) if problem.loss is not None else None,
     )
     return replace(problem, objective=objective)
@@ -57,10 +56,6 @@ def arrays(estimate: Any, problem: Problem, name: str = "theta") -> dict[str, An
     found = {name: estimate.theta.reshape(problem.shape) if len(problem.shape) > 1 else estimate.theta}
     found.update({k: v for k, v in estimate.extras.items() if hasattr(v, "shape") or isinstance(v, (int, float))})
     return found
-
-
-def base_dir(path: str) -> Path:
-    return Path(path).parent if path and not path.startswith("<") else Path()
 
 
 def values(draft: Draft) -> Mapping[str, Any]:

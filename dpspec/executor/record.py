@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 from collections.abc import Mapping
@@ -25,7 +26,10 @@ class Record:
         return {**self.body, "outputs": outputs}
 
     def write(self, folder: Path) -> Path:
-        """``record.json`` and one ``<release>.npz`` a release. Each file appears whole or not at all."""
+        """``record.json`` and one ``<release>.npz`` a release. Each file appears whole or not at all. Files of private records are as old as
+        the start of the run: when it ended may tell about them."""
+        import os
+
         import numpy as np
 
         folder.mkdir(parents=True, exist_ok=True)
@@ -36,7 +40,12 @@ class Record:
             np.savez(partial, allow_pickle=False, **{k: np.asarray(v) for k, v in arrays.items()})
             partial.replace(file)
             outputs[name] = {"file": file.name, "shapes": {k: list(np.shape(v)) for k, v in arrays.items()}}
-        return write_json({**self.body, "outputs": outputs}, folder / "record.json")
+        written = write_json({**self.body, "outputs": outputs}, folder / "record.json")
+        if self.body.get("finished") is None and self.body.get("started"):
+            then = dt.datetime.fromisoformat(self.body["started"]).timestamp()
+            for path in (*(folder / out["file"] for out in outputs.values()), written, folder):
+                os.utime(path, (then, then))
+        return written
 
     def _repr_html_(self) -> str:
         from dpspec.report.html import record_html
@@ -47,6 +56,14 @@ class Record:
         from dpspec.report.terminal import record_text
 
         return record_text(self.to_json())
+
+
+class NotWritten(OSError):
+    """A release that was made, and paid for, and could not be written: ``record`` holds it."""
+
+    def __init__(self, record: Record, error: OSError) -> None:
+        super().__init__(error.errno, error.strerror, error.filename)
+        self.record = record
 
 
 @dataclass(frozen=True)

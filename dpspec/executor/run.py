@@ -1,23 +1,29 @@
 """Release mode: execute a plan on private data, once, with cryptographic randomness.
 
 No seed, no error, no statistic beyond the plan. The record is written after the run; a run that drew less than its plan, or tried to
-draw more, leaves no record. Under add-remove how many records there are is private: the record then says when the run started, not how long
-it took.
+draw more, leaves no record. The folder for it is claimed before the first draw.
+
+Once records are read, what a run does is the same for all neighbours but for the noise: the record of private data says when the run started and
+not how long it took, libraries' warnings stay unsaid, and a failure, which no algorithm should have, says nothing about its cause (DP327).
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from dpspec.compiler.plan import Plan
-from dpspec.executor.bind import arrays, base_dir, bound_problem, part_of, values
-from dpspec.executor.record import Record, environment
-from dpspec.spec.model import Data
+from dpspec.compiler.draft import Draft
+from dpspec.compiler.files import base_dir
+from dpspec.compiler.plan import Plan, schedule_json
+from dpspec.executor.bind import arrays, bound_problem, part_of, values
+from dpspec.executor.record import NotWritten, Record, environment
+from dpspec.spec.diagnostics import SpecError
 
 Progress = Callable[[str, int, int], None]
+T = TypeVar("T")
 
 
 def run(
@@ -34,17 +40,52 @@ def run(
     ``x`` (with ``y``): records in memory, (n, d) and (n,), or a frame; otherwise ``data_file``, otherwise the spec's own source.
     ``out``: a folder for ``record.json`` and the arrays. ``progress(draw, done, total)`` is called after each draw.
 
-    Raises :class:`~dpspec.spec.diagnostics.SpecError` (DP5xx) when the data contradict the plan, before any noise is drawn, and
-    :class:`~dpspec.privacy.meter.PrivacyError` when an algorithm leaves its plan.
+    Raises :class:`~dpspec.spec.diagnostics.SpecError` when the data contradict the plan (DP5xx) or ``out`` cannot take a release (DP416), before
+    any noise is drawn, :class:`~dpspec.privacy.meter.PrivacyError` when an algorithm leaves its plan, or fails on private data (DP327), and
+    :class:`~dpspec.executor.record.NotWritten`, which holds the record, when the disk fails after the draws.
     """
+    from dpspec.executor.folder import claimed
+
+    with claimed(out, tuple(r.release.name for r in plan.draft.releases)):
+        record = _released(plan, x, y, data_file, progress)
+        if out is not None:
+            try:
+                record.write(out)
+            except OSError as error:
+                raise NotWritten(record, error) from error
+    return record
+
+
+def _released(plan: Plan, x: Any, y: Any, data_file: Path | None, progress: Progress | None) -> Record:
+    draft = plan.draft
+    private = draft.analysis.data.status == "private"
+    memory = None if x is None else x if y is None else (x, y)
+    started = now()
+    check_files(draft, memory, data_file)
+    events, outputs = unsaid(private, lambda: _drawn(draft, data_file, memory, progress))
+    body = {
+        "plan_sha256": plan.sha256,
+        "mode": "release",
+        "started": started,
+        "finished": None if private else now(),
+        "environment": environment(),
+        "events": events,
+        "guarantee": plan.guarantee.to_json(),
+        "schedule": schedule_json(draft),
+        "ledger": None,
+    }
+    return Record(body=body, outputs=outputs)
+
+
+def _drawn(
+    draft: Any, data_file: Path | None, memory: Any, progress: Progress | None
+) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
+    """The events and the released arrays of every release."""
     from dpspec.data.enforce import enforce
     from dpspec.data.sources import load
     from dpspec.privacy.meter import Release
     from dpspec.privacy.noise import PublicRandomness, SecureNoise
 
-    draft = plan.draft
-    memory = None if x is None else x if y is None else (x, y)
-    started = now()
     raw = load(
         draft.analysis.data,
         data_file=data_file,
@@ -62,37 +103,65 @@ def run(
         estimate = release.module.run(part_of(draft, release, records), problem, release.tunables, meter)
         events += [{"release": release.release.name, **event} for event in meter.close()]
         outputs[release.release.name] = arrays(estimate, problem)
-    body = {
-        "plan_sha256": plan.sha256,
-        "mode": "release",
-        "started": started,
-        "finished": None if uncounted(draft.analysis.data) else now(),
-        "environment": environment(),
-        "events": events,
-        "guarantee": plan.guarantee.to_json(),
-        "ledger": None,
-    }
-    record = Record(body=body, outputs=outputs)
-    if out is not None:
-        record.write(out)
-    return record
+    return events, outputs
+
+
+def unsaid(private: bool, work: Callable[[], T]) -> T:
+    """What ``work`` on the records returns. With private ones no warning of a library is shown, and an exception that is neither a finding about
+    spec or data, nor the meter's, nor a file's that cannot be read, gives way to one without its words, which may hold a record's."""
+    import numpy as np
+
+    from dpspec.privacy.meter import PrivacyError
+
+    if not private:
+        return work()
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return work()
+        except (SpecError, PrivacyError, OSError):
+            raise
+        except Exception:
+            pass
+    raise PrivacyError(
+        "DP327",
+        "the run failed after it had read the records; nothing is released, and why is not said, since that may tell about a record",
+        "repeat it on simulated records (dpspec study), which says why",
+    )
+
+
+def check_files(draft: Draft, memory: Any, data_file: str | Path | None) -> None:
+    """Before a record is read: the public files are what the plan holds (DP524), and none of them is the private one (DP518)."""
+    from dpspec.data.files import REMEDY, digest, local, private_one
+    from dpspec.data.problems import fail
+
+    base, source = base_dir(draft.parsed.path), draft.analysis.data.source
+    private: Path | None = None
+    if draft.analysis.data.status == "private" and memory is None:
+        path = getattr(source, "path", None)
+        private = local(data_file) if data_file is not None else None if path is None else local(path, base)
+    for file in draft.files:
+        if file.role not in ("public records", "vertices"):
+            continue
+        if private is not None and (wrong := private_one(file, private)):
+            fail("DP518", wrong, REMEDY)
+        if digest(file.where, fresh=True)[0] != file.sha256:
+            fail("DP524", f"{file.path} ({file.role}) is not the file that the plan was made with", "plan again, and review what changed")
 
 
 def public_records(draft: Any, raw: Any, base: Path) -> Any:
     """The loaded records, with the public file of ``with public x (path ...)`` beside them."""
     public = draft.analysis.privacy.public
-    if public is None or public.path is None or raw.records.public_x is not None:
+    if public is None or public.path is None:
         return raw.records
+    from dpspec.data.problems import fail
     from dpspec.data.records import Records
     from dpspec.data.sources import load_public
 
+    if raw.records.public_x is not None:
+        fail("DP515", f"public x comes twice: from {public.path}, and beside the records as public_x", "leave one of them out")
     rows = load_public(public.path, draft.analysis.data, base_dir=base, values=values(draft))
     return Records(raw.records.x, raw.records.y, rows, raw.records.mapped)
-
-
-def uncounted(data: Data) -> bool:
-    """Whether how many records there are is private."""
-    return data.status == "private" and data.neighbours == "add-remove"
 
 
 def now() -> str:

@@ -15,12 +15,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from dpspec.compiler.files import contents
 from dpspec.compiler.plan import meaning
 from dpspec.executor.design import Design, Point, design
 from dpspec.executor.record import StudyResult, environment, write_json
 from dpspec.executor.trial import Cell, CellResult, compiled, forget_real
 from dpspec.executor.workers import Execute, alone, processes
 from dpspec.lang.source import Parsed
+from dpspec.spec.diagnostics import SpecError
 
 Progress = Callable[[str, int, int], None]
 
@@ -126,8 +128,13 @@ def _cells(d: Design, point: Point, data: str) -> list[Named]:
 
 
 def _data_digest(parsed: Parsed, memory: Any) -> str:
-    """The content of real data, so that kept cells are not taken for those of other data."""
-    from dpspec.executor.bind import base_dir
+    """The content of real data and of public files, so that kept cells are not taken for those of others."""
+    return "|".join([_data(parsed, memory), *contents(parsed)])
+
+
+def _data(parsed: Parsed, memory: Any) -> str:
+    from dpspec.compiler.files import base_dir
+    from dpspec.data.files import digest, local
 
     if memory is not None:
         import numpy as np
@@ -140,8 +147,8 @@ def _data_digest(parsed: Parsed, memory: Any) -> str:
     if parsed.analysis.simulate or path is None:
         return ""
     try:
-        return hashlib.sha256((base_dir(parsed.path) / path).read_bytes()).hexdigest()
-    except OSError:
+        return digest(local(path, base_dir(parsed.path)), fresh=True)[0]
+    except SpecError:
         return ""  # the loader says what is wrong with it
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpspec.compiler.draft import Draft, ReleaseDraft
+from dpspec.compiler.files import contents
 from dpspec.compiler.plan import meaning
 from dpspec.executor.design import Point
 from dpspec.spec.diagnostics import Diagnostic, SpecError
@@ -79,7 +80,7 @@ def compiled(point: Point) -> Draft:
 
     The last few are kept: the cells of a point share theirs.
     """
-    key = (point.parsed.path, meaning(point.parsed.analysis))
+    key = (point.parsed.path, meaning(point.parsed.analysis), contents(point.parsed))
     draft = _DRAFTS.pop(key, None) or _compiled(point)
     if len(_DRAFTS) >= 256:
         _DRAFTS.pop(next(iter(_DRAFTS)))
@@ -87,7 +88,7 @@ def compiled(point: Point) -> Draft:
     return draft
 
 
-_DRAFTS: dict[tuple[str, str], Draft] = {}
+_DRAFTS: dict[tuple[str, str, tuple[str, ...]], Draft] = {}
 
 
 def _compiled(point: Point) -> Draft:
@@ -267,9 +268,10 @@ def forget_real() -> None:
 
 
 def _real(draft: Draft, memory: Any) -> Real:
+    from dpspec.compiler.files import base_dir
     from dpspec.data.enforce import enforce
     from dpspec.data.sources import load
-    from dpspec.executor.bind import base_dir, values
+    from dpspec.executor.bind import values
     from dpspec.executor.run import public_records
 
     data = draft.analysis.data

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dpspec.lang.draft import Path
-from dpspec.lang.printer import dps_lines, yaml_lines
+from dpspec.lang.printer import dps_lines, to_dps, to_yaml, yaml_lines
 from dpspec.lang.source import Parsed, parse_text
 
 
@@ -50,3 +52,14 @@ def formatted(parsed: Parsed) -> str:
 def format_text(text: str, path: str) -> str:
     """Parse and print. Raises :class:`SpecError` when the text does not parse: a broken file is left alone."""
     return formatted(parse_text(text, path))
+
+
+def convert(parsed: Parsed, to: str) -> str:
+    """The text in the surface ``to`` ("dps" or "yaml"). Into its own surface: formatted, comments kept."""
+    if to == parsed.surface:
+        return formatted(parsed)
+    writers: dict[str, Any] = {"dps": to_dps, "yaml": to_yaml}
+    if to not in writers:
+        raise ValueError(f"surface is dps or yaml, not {to!r}")
+    text: str = writers[to](parsed.analysis)
+    return text

@@ -7,13 +7,12 @@ back where they belong.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TypeAlias
 
 from dpspec.lang.draft import Path
-from dpspec.lang.source import Parsed
 from dpspec.spec.expr import Bin, Call, Expr, Inner, Name, Neg, Norm, Num
 from dpspec.spec.model import (
     Analysis,
@@ -316,12 +315,22 @@ class PrintedLine:
     paths: tuple[Path, ...] = ()
 
 
-def dps_lines(a: Analysis) -> list[PrintedLine]:
+#: Appends a printed line: its indent, its text and the model paths that stand on it.
+_Line: TypeAlias = Callable[..., None]
+
+
+def _printed(a: Analysis, sections: Sequence[Callable[[_Line, Analysis], None]]) -> list[PrintedLine]:
     out: list[PrintedLine] = []
 
     def line(indent: int, text: str, *paths: Path) -> None:
         out.append(PrintedLine(indent, text, paths))
 
+    for section in sections:
+        section(line, a)
+    return out
+
+
+def _dps_data(line: _Line, a: Analysis) -> None:
     line(0, f"analysis {quoted(a.name)}", ("name",))
     line(0, "")
     line(0, "data", ("data",))
@@ -343,6 +352,8 @@ def dps_lines(a: Analysis) -> list[PrintedLine]:
         line(2, f"{domain.variable} in {domain_text(domain)}", ("data", "domains", i))
     line(2, "", ("data", "end"))
 
+
+def _dps_privacy(line: _Line, a: Analysis) -> None:
     p = a.privacy
     line(0, "")
     modifiers = [w for w, on in (("labels only", p.labels_only), ("attribute", p.attribute), ("online", p.online)) if on]
@@ -355,6 +366,8 @@ def dps_lines(a: Analysis) -> list[PrintedLine]:
         line(2, ", ".join(f"{k} = {expr_text(e)}" for k, e in budgets), *(("privacy", k) for k, _ in budgets))
     line(2, "", ("privacy", "end"))
 
+
+def _dps_assume(line: _Line, a: Analysis) -> None:
     if a.assume:
         line(0, "")
         line(0, "assume", ("assume",))
@@ -362,6 +375,8 @@ def dps_lines(a: Analysis) -> list[PrintedLine]:
             line(2, assumption_text(assumption), ("assume", i))
         line(2, "", ("assume", "end"))
 
+
+def _dps_releases(line: _Line, a: Analysis) -> None:
     for i, release in enumerate(a.releases):
         line(0, "")
         line(0, f"release {release.name}", ("releases", i))
@@ -374,6 +389,8 @@ def dps_lines(a: Analysis) -> list[PrintedLine]:
                 line(2, f"{key} {expr_text(number)}", ("releases", i, key))
         line(2, "", ("releases", i, "end"))
 
+
+def _dps_simulate(line: _Line, a: Analysis) -> None:
     if a.simulate:
         line(0, "")
         line(0, "simulate", ("simulate",))
@@ -381,6 +398,8 @@ def dps_lines(a: Analysis) -> list[PrintedLine]:
             line(2, law_text(law), ("simulate", i))
         line(2, "", ("simulate", "end"))
 
+
+def _dps_study(line: _Line, a: Analysis) -> None:
     if a.study is not None:
         line(0, "")
         line(0, "study", ("study",))
@@ -392,8 +411,14 @@ def dps_lines(a: Analysis) -> list[PrintedLine]:
         if a.study.compare:
             line(2, "compare " + ", ".join(a.study.compare), ("study", "compare"))
         line(2, "", ("study", "end"))
+
+
+def _dps_end(line: _Line, a: Analysis) -> None:
     line(0, "", ("end",))
-    return out
+
+
+def dps_lines(a: Analysis) -> list[PrintedLine]:
+    return _printed(a, (_dps_data, _dps_privacy, _dps_assume, _dps_releases, _dps_simulate, _dps_study, _dps_end))
 
 
 # ----------------------------------------------------------------------------------------------------------- YAML
@@ -463,12 +488,7 @@ def _yaml_public(public: PublicRecords) -> str:
     return "{" + ", ".join(parts) + "}"
 
 
-def yaml_lines(a: Analysis) -> list[PrintedLine]:
-    out: list[PrintedLine] = []
-
-    def line(indent: int, text: str, *paths: Path) -> None:
-        out.append(PrintedLine(indent, text, paths))
-
+def _yaml_data(line: _Line, a: Analysis) -> None:
     line(0, "dpspec: 1", ("dpspec",))
     line(0, f"analysis: {_yaml_text(a.name)}", ("name",))
     line(0, "data:", ("data",))
@@ -497,6 +517,8 @@ def yaml_lines(a: Analysis) -> list[PrintedLine]:
             line(4, f"{_yaml_key(domain.variable)}: {_yaml_piece(domain_text(domain))}", ("data", "domains", i))
     line(2, "", ("data", "end"))
 
+
+def _yaml_privacy(line: _Line, a: Analysis) -> None:
     p = a.privacy
     line(0, "privacy:", ("privacy",))
     line(2, f"model: {p.model}", ("privacy", "model"))
@@ -510,12 +532,16 @@ def yaml_lines(a: Analysis) -> list[PrintedLine]:
             line(2, f"{key}: {_yaml_expr(e)}", ("privacy", key))
     line(2, "", ("privacy", "end"))
 
+
+def _yaml_assume(line: _Line, a: Analysis) -> None:
     if a.assume:
         line(0, "assume:", ("assume",))
         for i, assumption in enumerate(a.assume):
             line(2, f"- {_yaml_piece(assumption_text(assumption))}", ("assume", i))
         line(2, "", ("assume", "end"))
 
+
+def _yaml_releases(line: _Line, a: Analysis) -> None:
     line(0, "releases:", ("releases",))
     for i, release in enumerate(a.releases):
         line(2, f"{_yaml_key(release.name)}:", ("releases", i))
@@ -531,12 +557,16 @@ def yaml_lines(a: Analysis) -> list[PrintedLine]:
                 line(4, f"{key}: {_yaml_expr(number)}", ("releases", i, key))
         line(4, "", ("releases", i, "end"))
 
+
+def _yaml_simulate(line: _Line, a: Analysis) -> None:
     if a.simulate:
         line(0, "simulate:", ("simulate",))
         for i, law in enumerate(a.simulate):
             line(2, f"- {_yaml_piece(law_text(law))}", ("simulate", i))
         line(2, "", ("simulate", "end"))
 
+
+def _yaml_study(line: _Line, a: Analysis) -> None:
     study = a.study
     if study is not None:
         bare = not (study.vary or study.compare or study.trials is not None or study.seed is not None)
@@ -552,8 +582,14 @@ def yaml_lines(a: Analysis) -> list[PrintedLine]:
         if study.compare:
             line(2, "compare: [" + ", ".join(_yaml_text(c, True) for c in study.compare) + "]", ("study", "compare"))
         line(2, "", ("study", "end"))
+
+
+def _yaml_end(line: _Line, a: Analysis) -> None:
     line(0, "", ("end",))
-    return out
+
+
+def yaml_lines(a: Analysis) -> list[PrintedLine]:
+    return _printed(a, (_yaml_data, _yaml_privacy, _yaml_assume, _yaml_releases, _yaml_simulate, _yaml_study, _yaml_end))
 
 
 def _joined(lines: list[PrintedLine]) -> str:
@@ -569,16 +605,3 @@ def to_dps(analysis: Analysis) -> str:
 def to_yaml(analysis: Analysis) -> str:
     """The canonical YAML text."""
     return _joined(yaml_lines(analysis))
-
-
-def convert(parsed: Parsed, to: str) -> str:
-    """The text in the surface ``to`` ("dps" or "yaml"). Into its own surface: formatted, comments kept."""
-    if to == parsed.surface:
-        from dpspec.lang.format import formatted
-
-        return formatted(parsed)
-    writers: dict[str, Any] = {"dps": to_dps, "yaml": to_yaml}
-    if to not in writers:
-        raise ValueError(f"surface is dps or yaml, not {to!r}")
-    text: str = writers[to](parsed.analysis)
-    return text

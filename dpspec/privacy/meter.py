@@ -17,14 +17,13 @@ import numpy as np
 from dpspec.privacy.channels.protocol import Accumulator, Channel, block_rows
 from dpspec.privacy.mechanisms.protocol import Central
 from dpspec.privacy.noise import Array, Integers, NoiseSource, PublicRandomness, SecureNoise
-from dpspec.privacy.schedule import Leaf, Sampled, Tree, draws
+from dpspec.privacy.schedule import Leaf, Mechanism, Sampled, Tree, draws
 
 Mode: TypeAlias = Literal["release", "study"]
-SELECTIONS = ("exponential", "noisy_max", "permute_and_flip")
 
 
 class PrivacyError(Exception):
-    """A run tried to do what its plan does not allow. ``code`` is one of DP320 to DP326; nothing was released by the failing call."""
+    """A run tried to do what its plan does not allow. ``code`` is one of DP320 to DP327; nothing was released by the failing call."""
 
     def __init__(self, code: str, message: str, help: str = "") -> None:
         self.code, self.message, self.help = code, message, help
@@ -117,6 +116,10 @@ class Release:
             raise self.__fail("DP326", "this run has no public randomness", "pass public=PublicRandomness(seed)")
         return self.__public
 
+    def mechanism(self, name: str) -> Mechanism:
+        """The planned mechanism of a draw."""
+        return self.__entry(name).leaf.draw.mechanism
+
     def scale(self, name: str) -> float:
         """The planned noise scale of a draw: a public number. Raises DP320 for an unknown name."""
         return self.__entry(name).scale
@@ -165,26 +168,16 @@ class Release:
 
     # ----------------------------------------------------------------------------------------------- central mechanisms
 
-    def gaussian(self, name: str, value: Any, *, sensitivity: float) -> Any:
-        """``value`` with the planned Gaussian noise, in the shape it came in; a float for a scalar. Symmetric mechanisms take and give
-        a symmetric matrix."""
-        return self.__central("gaussian", name, value, sensitivity)
+    def draw(self, name: str, value: Any, *, sensitivity: float) -> Any:
+        """The planned release of ``value``: with noise and in its shape (a float for a scalar) from a mechanism that adds noise, the index
+        that was chosen from one that selects among scores (high scores are good).
 
-    def laplace(self, name: str, value: Any, *, sensitivity: float) -> Any:
-        """``value`` with the planned Laplace noise."""
-        return self.__central("laplace", name, value, sensitivity)
-
-    def exponential(self, name: str, scores: Any, *, sensitivity: float) -> int:
-        """The index chosen by the exponential mechanism; high scores are good."""
-        return int(self.__central("exponential", name, scores, sensitivity))
-
-    def noisy_max(self, name: str, scores: Any, *, sensitivity: float) -> int:
-        """The index of the greatest noisy score."""
-        return int(self.__central("noisy_max", name, scores, sensitivity))
-
-    def permute_and_flip(self, name: str, scores: Any, *, sensitivity: float) -> int:
-        """The index chosen by permute-and-flip; high scores are good."""
-        return int(self.__central("permute_and_flip", name, scores, sensitivity))
+        ``value``: what the planned mechanism takes. Additive ones take numbers (symmetric ones and Wishart noise a symmetric matrix),
+        selections a score a candidate, objective perturbation the solver ``solve(linear, extra)``, which must be exact and must not let
+        the linear term out; a smooth bound the pair (value, bound). ``sensitivity``: what the plan was calibrated for, stated once more
+        where the value is computed (the mechanism's ``claim``: for a smooth bound the exponent by which it changes).
+        """
+        return self.__central(name, value, sensitivity)
 
     def peel(self, name: str, value: Any, *, sensitivity: float, kept: int | None = None) -> Array:
         """The noisy largest entries of a vector, zeros elsewhere.
@@ -195,10 +188,10 @@ class Release:
         is repeated; all planned selections otherwise.
         """
         if f"{name}/select" not in self.__entries:
-            return self.__central("peel", name, value, sensitivity)  # type: ignore[no-any-return]
+            return self.__central(name, value, sensitivity)  # type: ignore[no-any-return]
         select, release = self.__next(f"{name}/select"), self.__next(f"{name}/value")
         chooser, adder = select.leaf.draw.mechanism, release.leaf.draw.mechanism
-        if not isinstance(chooser, Central) or chooser.method not in SELECTIONS or adder.kind not in ("laplace", "gaussian"):
+        if not isinstance(chooser, Central) or chooser.norm != "score" or adder.kind not in ("laplace", "gaussian"):
             raise self.__fail("DP320", f"draw {name!r} is planned as {chooser.kind} and {adder.kind}, which do not peel", "use peeling()")
         problem = chooser.check(value)
         if problem is not None:
@@ -208,38 +201,16 @@ class Release:
             kept = adder.size if adder.kind == "gaussian" else select.leaf.total
         left, chosen = np.arange(v.size), np.empty(kept, dtype=np.int64)
         for i in range(kept):  # the index set that remains is public: it depends on released indices only
-            index = self.__central(chooser.method, f"{name}/select", np.abs(v[left]), sensitivity, checked=True)
+            index = self.__central(f"{name}/select", np.abs(v[left]), sensitivity, checked=True)
             chosen[i] = left[index]
             left = np.delete(left, index)
         out = np.zeros(v.size)
         if adder.kind == "gaussian":
-            out[chosen] = self.gaussian(f"{name}/value", v[chosen], sensitivity=kept**0.5 * sensitivity)
+            out[chosen] = self.draw(f"{name}/value", v[chosen], sensitivity=kept**0.5 * sensitivity)
         else:
             for j in chosen:
-                out[j] = self.laplace(f"{name}/value", v[j], sensitivity=sensitivity)
+                out[j] = self.draw(f"{name}/value", v[j], sensitivity=sensitivity)
         return out
-
-    def norm_laplace(self, name: str, value: Any, *, sensitivity: float) -> Any:
-        """``value`` with noise of density proportional to exp(-|z|_2/b); ``sensitivity`` in l2."""
-        return self.__central("norm_laplace", name, value, sensitivity)
-
-    def objective(self, name: str, solve: Callable[[Array, float], Array], *, sensitivity: float) -> Array:
-        """The minimiser that ``solve(linear, extra)`` returns for the planned random linear term and extra l2 weight.
-
-        ``sensitivity``: change of the sum of gradients between neighbours. ``solve`` must be exact and must not let the linear term out.
-        """
-        return self.__central("objective", name, solve, sensitivity)  # type: ignore[no-any-return]
-
-    def wishart(self, name: str, value: Any, *, sensitivity: float) -> Array:
-        """A symmetric matrix plus the planned symmetrised Wishart noise; ``sensitivity`` in the nuclear norm."""
-        return self.__central("wishart", name, value, sensitivity)  # type: ignore[no-any-return]
-
-    def smooth(self, name: str, value: float, *, bound: float, smoothing: float) -> float:
-        """A number with noise scaled to ``bound``, a smooth bound of its local sensitivity that was computed from the records.
-
-        ``smoothing`` is the exponent t of the bound: it changes by at most a factor e^t between neighbours, as planned.
-        """
-        return float(self.__central("smooth", name, (value, bound), smoothing))
 
     # ---------------------------------------------------------------------------------------------------- local channels
 
@@ -416,12 +387,16 @@ class Release:
             )
         return entry, mechanism
 
-    def __central(self, method: str, name: str, value: Any, sensitivity: float, *, checked: bool = False) -> Any:
+    def __central(self, name: str, value: Any, sensitivity: float, *, checked: bool = False) -> Any:
         entry = self.__next(name)
         mechanism = entry.leaf.draw.mechanism
-        if entry.leaf.draw.per != "run" or not isinstance(mechanism, Central) or mechanism.method != method:
-            raise self.__fail("DP320", f"draw {name!r} is planned as {mechanism.kind} drawn per {entry.leaf.draw.per}, not by {method}", "")
-        planned = getattr(mechanism, "smoothing", mechanism.sensitivity)
+        if entry.leaf.draw.per != "run" or not isinstance(mechanism, Central):
+            raise self.__fail(
+                "DP320",
+                f"draw {name!r} is planned as {mechanism.kind}, which every {entry.leaf.draw.per} draws for itself",
+                "mean or reports",
+            )
+        planned = mechanism.claim
         sensitivity = float(sensitivity)
         if not abs(sensitivity - planned) <= 1e-12 * planned:
             raise self.__fail(

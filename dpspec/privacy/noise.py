@@ -32,6 +32,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dpspec.numeric.norms import directions
 from dpspec.privacy import exact
 
 Array: TypeAlias = npt.NDArray[np.float64]
@@ -249,14 +250,12 @@ class StudyNoise:
 
 
 def _normalise(rows: Array, again: Any) -> Array:
-    """Divides each row by its l2 norm in place; a row of norm zero (probability 0 on paper) is drawn again."""
-    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    for i in np.flatnonzero(norms < 1e-150):
-        while norms[i] < 1e-150:
-            rows[i] = again()
-            norms[i] = math.sqrt(float(rows[i] @ rows[i]))
-    rows /= norms[:, None]
-    return rows
+    """Each row over its l2 norm; a row of zeros (probability 0 on paper) is drawn again."""
+    out, found = directions(rows)
+    for i in np.flatnonzero(found.part == 0):
+        while not out[i].any():
+            out[i] = directions(again()[None, :])[0][0]
+    return out
 
 
 class SecureNoise:

@@ -21,6 +21,8 @@ def _plan(plan: Mapping[str, Any], color: bool, verbose: bool) -> Iterator[str]:
     yield f"plan {plan['sha256'][:12]}"
     yield ""
     yield from block("privacy", [guarantee_line(g), *plan["risk"]], color)
+    hashed = [f for f in plan.get("files", ()) if f.get("sha256")]
+    yield from block("public", [f"{f['role']} {f['path']}, sha256 {f['sha256'][:12]}" for f in hashed], color)
     for release in plan["releases"]:
         yield ""
         yield f"{bold('release ' + release['name'], color)}   {release['task']}"

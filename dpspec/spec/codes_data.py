@@ -14,7 +14,8 @@ CODES: dict[str, Code] = {
         "The data file cannot be opened",
         "The path leads to nothing, to a folder, or to a file that may not be read. A relative path is taken from the "
         "folder of the spec, not from the folder in which the command was started; `--data FILE` overrides the path of "
-        "the spec.",
+        "the spec. An address (http:, s3:, file:, another machine's share) is no path: nothing is fetched. A pipe or a device is no file "
+        "either. Public files must be there when a plan is made, since the plan holds the digest of their content; a private one need not.",
         bad='from "data/adlt.csv" target "income"',
         good='from "data/adult.csv" target "income"',
     ),
@@ -113,6 +114,30 @@ CODES: dict[str, Code] = {
         "On private data n must stand in the spec: reading it from the file would release it without account, and no "
         "noise can be calibrated before the data is read.",
         good="n = 48_842",
+    ),
+    "DP518": Code(
+        "A public file is the private one",
+        "Public records and the vertices of a set enter a release without noise, so the release would depend on the private records in a "
+        "way that no draw covers. One file under two names is told by path, by link (one inode), and by its bytes; that is decided before "
+        "either is read as records, when a plan is made (where the private file is there) and again by every run. A copy that was written "
+        "anew, with other columns or in another format, cannot be told without comparing records, and the answer would be a "
+        "statement about them: that a public file is public is your word. The refusal of a byte-for-byte copy is one bit about the "
+        "private file, like every refusal; whoever sees it should be somebody who may see the data.",
+        bad='from "survey.csv" target "y"    with public x (m = 100, path "survey.csv")',
+        good='from "survey.csv" target "y"    with public x (m = 100, path "census-extract.csv")',
+    ),
+    "DP519": Code(
+        "A set is spanned by the rows of a file",
+        "The points of a polytope are mixtures of its vertices, and an algorithm that walks from vertex to vertex releases few of them "
+        "nearly as they are. If they were chosen from the private records, that is a release which nothing covers. The content of the file "
+        "is part of the plan's hash, so what was reviewed is what runs.",
+        good="vertices that come from the problem: prices, extreme mixtures, admissible designs",
+    ),
+    "DP524": Code(
+        "A public file is not the one that the plan was made with",
+        "The content of public records and of vertices is part of a plan. It changed between the plan and the run, so the run would "
+        "not be the one that was planned.",
+        good="plan again, and compare with `dpspec plan SPEC --against FILE`",
     ),
     "DP520": Code(
         "The rule cannot enforce the declared set",

@@ -91,6 +91,17 @@ CODES: dict[str, Code] = {
             "claims. The plan uses the calibrated scale. The entry of the algorithm's card names the line of the proof that fails."
         ),
     ),
+    "DP315": Code(
+        title="a zeroed record is not zero here",
+        explanation=(
+            "Zero-out counts one record's term, half of what replacing costs, because a zeroed record, a row of zeros, is x = 0 and adds "
+            "nothing to a sum. An intercept, one-hot, levels, a range that begins below 0, a standard with a mean, or an enforced domain "
+            "of x without 0 makes an ordinary record of it, whose term may point against the one that it stands for. The plan then counts "
+            "both and states replace-one, which covers a zeroed record and every other one."
+        ),
+        bad="neighbours zero-out    intercept",
+        good="neighbours replace-one    intercept",
+    ),
     "DP320": Code(
         title="a draw that the plan does not contain",
         explanation=(
@@ -136,6 +147,14 @@ CODES: dict[str, Code] = {
         explanation=(
             "A release on private data draws from the operating system's cryptographic source, through samplers on an integer grid. A "
             "seeded stream is for studies on synthetic or public data: whoever knows or guesses the seed can subtract the noise."
+        ),
+    ),
+    "DP327": Code(
+        title="a run failed after it had read the records",
+        explanation=(
+            "Whether and how a run on private data fails may depend on a record, so no algorithm should: what could fail is refused when the plan is "
+            "made. This one failed all the same, which is a fault of the algorithm or of dpspec. Nothing was released; the cause is not told, since its "
+            "words may hold a record's. The same plan on simulated records (dpspec study) tells it."
         ),
     ),
 }

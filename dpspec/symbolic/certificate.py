@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from dpspec.symbolic.domains import Margin
+from dpspec.domains.domain import Margin
+from dpspec.numeric.rounding import down, up
 from dpspec.symbolic.findings import Finding
 from dpspec.symbolic.groups import GroupTerm
 from dpspec.symbolic.normal import Poly
-from dpspec.symbolic.rounding import down, up
 
 if TYPE_CHECKING:  # NumPy comes in only when the loss is evaluated
     from dpspec.symbolic.margin import MarginLoss

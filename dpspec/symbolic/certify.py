@@ -15,12 +15,13 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TypeAlias
 
+from dpspec.domains.domain import Domain, Margin, closed, domain_of_set, margin_range
+from dpspec.numeric.rounding import down, padded_up, show, up
 from dpspec.spec.expr import Expr
 from dpspec.spec.model import Ball, Box, Finite, Polytope, Reals, Set, Simplex, Sparse
 from dpspec.symbolic import multinomial
 from dpspec.symbolic.certificate import Certificate, Method
 from dpspec.symbolic.claims import Draft, answer, declared_only, reached, scaled, shrunk
-from dpspec.symbolic.domains import Margin, RecordDomain, closed, margin_range, record_domain
 from dpspec.symbolic.extrema import case_constants
 from dpspec.symbolic.findings import Claim, Finding
 from dpspec.symbolic.groups import GroupTerm
@@ -28,9 +29,8 @@ from dpspec.symbolic.local import local_lipschitz
 from dpspec.symbolic.losses import recognise
 from dpspec.symbolic.normal import BadParameter, NoNormalForm, NoValue, Poly, Scope, normal_form
 from dpspec.symbolic.parts import Case, Parts, cases, of_difference, split
-from dpspec.symbolic.rounding import down, padded_up, show, up
 
-SetLike: TypeAlias = Set | RecordDomain
+SetLike: TypeAlias = Set | Domain
 
 
 def certify(
@@ -88,15 +88,15 @@ def _several(
     parts: Parts,
     pairwise: bool,
     over: SetLike,
-    x: RecordDomain,
-    y: RecordDomain,
+    x: Domain,
+    y: Domain,
     values: Mapping[str, Fraction | int | float],
     claims: Sequence[Claim],
 ) -> Certificate:
     """The certificate of a loss with a K x d matrix of weights: ``over`` is a set of K*d numbers."""
     if pairwise:
         raise NoNormalForm("multinomial(K) is a loss of one record")
-    if isinstance(over, Polytope | Simplex | Sparse) or (isinstance(over, RecordDomain) and over.shape == "simplex"):
+    if isinstance(over, Polytope | Simplex | Sparse) or (isinstance(over, Domain) and over.shape == "simplex"):
         text = "the weights of multinomial(K) are a K x d matrix, and this set is one of vectors"
         return _refused(Finding("DP221", "error", text, "Minimise over ball(l1 | l2 | linf, r), box(a, b) or R^d."), claims)
     weights = _domain(over, values, None if x.dimension is None else loss.classes * x.dimension)
@@ -106,28 +106,28 @@ def _several(
 # ------------------------------------------------------------------------------------------------------------------- domains
 
 
-def _domain(s: SetLike, names: Mapping[str, Fraction | int | float], dimension: int | None) -> RecordDomain:
-    if isinstance(s, RecordDomain):
+def _domain(s: SetLike, names: Mapping[str, Fraction | int | float], dimension: int | None) -> Domain:
+    if isinstance(s, Domain):
         return (
             s if s.dimension is not None or dimension is None or s.shape not in ("l1", "l2", "linf", "box") else _redimension(s, dimension)
         )
     assert isinstance(s, Ball | Box | Finite | Polytope | Reals | Simplex | Sparse)
-    return record_domain(s, names, dimension=dimension)
+    return domain_of_set(s, names, dimension=dimension)
 
 
-def _redimension(s: RecordDomain, dimension: int) -> RecordDomain:
+def _redimension(s: Domain, dimension: int) -> Domain:
 
     return closed(replace(s, dimension=dimension))
 
 
-def _differences(x: RecordDomain) -> RecordDomain:
+def _differences(x: Domain) -> Domain:
     """The domain of x1 - x2."""
 
     def double(r: Fraction | None) -> Fraction | None:
         return None if r is None else 2 * r
 
     spread = None if x.low is None or x.high is None else x.high - x.low
-    return RecordDomain(
+    return Domain(
         l1=double(x.l1),
         l2=double(x.l2),
         linf=double(x.linf),
@@ -145,7 +145,7 @@ def _up(v: Fraction | None) -> float:
     return math.inf if v is None else up(v)
 
 
-def _constants(parts: Parts, cases: tuple[Case, ...], margin: Margin, x: RecordDomain) -> Draft:
+def _constants(parts: Parts, cases: tuple[Case, ...], margin: Margin, x: Domain) -> Draft:
     results = [(case, case_constants(case, margin)) for case in cases]
     slope, curve = _largest([r.bounds.slope for _, r in results]), _largest([r.bounds.curve for _, r in results])
     leasts = [r.bounds.least for _, r in results]

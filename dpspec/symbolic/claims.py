@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpspec.domains.domain import Domain, Margin
+from dpspec.numeric.rounding import down, show
 from dpspec.symbolic.certificate import Certificate
-from dpspec.symbolic.domains import Margin, RecordDomain
 from dpspec.symbolic.extrema import window
 from dpspec.symbolic.findings import Claim, Finding, Witness
 from dpspec.symbolic.parts import Case, Parts, labels
-from dpspec.symbolic.rounding import down, show
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Draft:
     parts: Parts
     cases: tuple[Case, ...]
     margin: Margin
-    x: RecordDomain
+    x: Domain
     slope: Fraction | None
     curve: Fraction | None
     least: Fraction | None

@@ -16,10 +16,10 @@ from typing import Any, Literal, TypeAlias
 
 from flint import ctx
 
+from dpspec.numeric.rounding import down, up
 from dpspec.symbolic.balls import Balls, exact, hull, lower, upper
 from dpspec.symbolic.jets import jet
 from dpspec.symbolic.normal import Poly
-from dpspec.symbolic.rounding import down, up
 
 What: TypeAlias = Literal["abs-first", "abs-second", "minus-second"]
 

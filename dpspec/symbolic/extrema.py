@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
+from dpspec.domains.domain import Margin
 from dpspec.symbolic.convexity import curvature
-from dpspec.symbolic.domains import Margin
 from dpspec.symbolic.losses import Constants, constants, drop_free, recognise
 from dpspec.symbolic.normal import add, substitute, var, variables
 from dpspec.symbolic.parts import Case, labels

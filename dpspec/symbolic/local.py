@@ -27,10 +27,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from dpspec.symbolic.domains import Margin, RecordDomain
+from dpspec.domains.domain import Domain, Margin
+from dpspec.numeric.rounding import coarse_up, up
 from dpspec.symbolic.losses import Named, constants, recognise
 from dpspec.symbolic.parts import Case
-from dpspec.symbolic.rounding import coarse_up, up
 
 _CELLS = 1024
 #: Relative to the length: rounding of phi' and of the quadratic. A computed margin is the exact one of a part xi that is off by d units in
@@ -121,7 +121,7 @@ def rounded(norm: float) -> float:
     return coarse_up(max(norm, _TINY)) if norm < 1e300 else math.inf
 
 
-def _labels(y: RecordDomain, family: str) -> list[tuple[float, float]]:
+def _labels(y: Domain, family: str) -> list[tuple[float, float]]:
     """Of a product, whose slopes may rise or fall with y, single labels; else, where slopes fall with y, the ends of their range,
     outwards."""
     if family == "product":

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
-from dpspec.symbolic.domains import Margin, RecordDomain
+from dpspec.domains.domain import Domain, Margin
+from dpspec.numeric.rounding import padded_down, padded_up, sqrt_up
 from dpspec.symbolic.normal import Fn, Mono, Poly, Pow, Var, add, mul, named_loss, scale, sub, var
-from dpspec.symbolic.rounding import padded_down, padded_up, sqrt_up
 
 #: An end of a range; None is infinite on that side.
 End: TypeAlias = Fraction | None
@@ -418,7 +418,7 @@ class Constants:
     at: tuple[Fraction, Fraction] | None
 
 
-def constants(named: Named, margin: Margin, y: RecordDomain) -> Constants:
+def constants(named: Named, margin: Margin, y: Domain) -> Constants:
     """The extrema of a recognised loss over u in the margin range and y in its domain (one value of y at a time when it is finite)."""
     u = (margin.low, margin.high)
     if y.values:

@@ -31,15 +31,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from dpspec.domains.domain import Domain
+from dpspec.numeric.rounding import down, padded_down, padded_up, show, sqrt_up, up
 from dpspec.symbolic.certificate import Certificate
 from dpspec.symbolic.claims import declared_only, scaled, shrunk
-from dpspec.symbolic.domains import RecordDomain
 from dpspec.symbolic.findings import Claim, Finding
 from dpspec.symbolic.local import rounded
 from dpspec.symbolic.losses import drop_free, exp_down, exp_up
 from dpspec.symbolic.normal import Fn, Mono, NoNormalForm, Poly, Pow
 from dpspec.symbolic.parts import Parts
-from dpspec.symbolic.rounding import down, padded_down, padded_up, show, sqrt_up, up
 
 NAME = "multinomial"
 HALF, ONE, TWO = Fraction(1, 2), Fraction(1), Fraction(2)
@@ -151,9 +151,7 @@ def labels(classes: int) -> str:
     return f"{{{', '.join(map(str, range(classes)))}}}" if classes <= 12 else f"{{0, 1, ..., {classes - 1}}}"
 
 
-def certificate(
-    loss: Multinomial, parts: Parts, over: RecordDomain, x: RecordDomain, y: RecordDomain, claims: Sequence[Claim] = ()
-) -> Certificate:
+def certificate(loss: Multinomial, parts: Parts, over: Domain, x: Domain, y: Domain, claims: Sequence[Claim] = ()) -> Certificate:
     """The constants of ``loss`` for W in ``over`` (a domain of K*d numbers: Frobenius norms) and enforced domains of x and y. Infinite,
     with the finding DP220, when nothing enforces labels 0, ..., K-1."""
     K = loss.classes
@@ -227,7 +225,7 @@ def _evidence(loss: Multinomial, b: Extrema, rho: Fraction | None, parts: Parts)
     return tuple(out)
 
 
-def _remarks(c: Certificate, x: RecordDomain) -> tuple[Finding, ...]:
+def _remarks(c: Certificate, x: Domain) -> tuple[Finding, ...]:
     out = []
     if x.l2 is None:
         text = "the records are not enforced to lie in a bounded set, so the gradient of one record has no bound"
@@ -248,8 +246,8 @@ def _answer(
     c: Certificate,
     loss: Multinomial,
     parts: Parts,
-    over: RecordDomain,
-    x: RecordDomain,
+    over: Domain,
+    x: Domain,
     slope: Fraction,
     curve: Fraction,
     rho: Fraction | None,

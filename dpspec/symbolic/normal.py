@@ -13,9 +13,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TypeAlias
 
+from dpspec.numeric.rounding import show
 from dpspec.spec.expr import Bin, Call, Expr, Inner, Name, Neg, Norm, Num
 from dpspec.symbolic.groups import groups
-from dpspec.symbolic.rounding import show
 
 #: Powers up to this one are multiplied out when the base has few terms.
 MAX_EXPANDED_POWER = 8

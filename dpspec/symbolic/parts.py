@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpspec.domains.domain import Domain, finite, interval
 from dpspec.symbolic import groups
-from dpspec.symbolic.domains import RecordDomain, finite, interval
 from dpspec.symbolic.losses import drop_free
 from dpspec.symbolic.normal import NoNormalForm, Poly, Var, add, const, substitute, var, variables
 
@@ -54,7 +54,7 @@ class Case:
     """A function of u and y alone and the domain of y. A pairwise loss with finite labels has one case a pair."""
 
     form: Poly
-    y: RecordDomain
+    y: Domain
 
 
 _NO_LABEL = finite(0)
@@ -68,7 +68,7 @@ def of_difference(data: Poly) -> Poly:
     return shifted
 
 
-def cases(data: Poly, pairwise: bool, y: RecordDomain) -> tuple[Case, ...]:
+def cases(data: Poly, pairwise: bool, y: Domain) -> tuple[Case, ...]:
     """``data`` is in u (in u = <w, x1 - x2> and y1, y2 when ``pairwise``: see :func:`of_difference`)."""
     if not pairwise:
         return (Case(data, y if "y" in variables(drop_free(data)) else _NO_LABEL),)
@@ -77,7 +77,7 @@ def cases(data: Poly, pairwise: bool, y: RecordDomain) -> tuple[Case, ...]:
     difference = substitute(data, {"y1": add(var("y"), var("y2"))})
     if "y2" not in variables(drop_free(difference)):
         if y.low is None or y.high is None:
-            return (Case(drop_free(difference), RecordDomain()),)
+            return (Case(drop_free(difference), Domain()),)
         if y.values:
             return (Case(drop_free(difference), finite(*{a - b for a in y.values for b in y.values})),)
         return (Case(drop_free(difference), interval(y.low - y.high, y.high - y.low)),)

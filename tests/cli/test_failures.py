@@ -35,7 +35,7 @@ def test_a_run_that_leaves_its_plan_ends_with_its_code_and_writes_nothing(spec: 
 
     def greedy(records, p, t, release):
         plain(records, p, t, release)
-        return release.gaussian("gradient", np.zeros(p.d), sensitivity=dp_gd.mean_sensitivity(p))
+        return release.draw("gradient", np.zeros(p.d), sensitivity=dp_gd.mean_sensitivity(p))
 
     monkeypatch.setattr(dp_gd, "run", greedy)
     out = spec.parent / "out"

@@ -42,46 +42,15 @@ class Blind:
         coins = np.random.default_rng([77, self.batches]).random(held) < self.poisson[name]
         return np.flatnonzero(coins if self.removed is None else np.delete(coins, self.removed))
 
-    def _central(self, method: str, name: str, value: Any, **options: Any) -> Any:
-        self.seen.append((name, np.array(value, dtype=float)))
-        return getattr(self.meter, method)(name, np.zeros_like(np.asarray(value, dtype=float)), **options)
-
-    def gaussian(self, name: str, value: Any, *, sensitivity: float) -> Any:
-        return self._central("gaussian", name, value, sensitivity=sensitivity)
-
-    def laplace(self, name: str, value: Any, *, sensitivity: float) -> Any:
-        return self._central("laplace", name, value, sensitivity=sensitivity)
-
-    def exponential(self, name: str, scores: Any, *, sensitivity: float) -> Any:
-        return self._central("exponential", name, scores, sensitivity=sensitivity)
-
-    def noisy_max(self, name: str, scores: Any, *, sensitivity: float) -> Any:
-        return self._central("noisy_max", name, scores, sensitivity=sensitivity)
-
-    def permute_and_flip(self, name: str, scores: Any, *, sensitivity: float) -> Any:
-        return self._central("permute_and_flip", name, scores, sensitivity=sensitivity)
+    def draw(self, name: str, value: Any, *, sensitivity: float) -> Any:
+        seen, stand_in = self.meter.mechanism(name).blind(value)
+        out = self.meter.draw(name, stand_in, sensitivity=sensitivity)
+        self.seen.append((name, seen[0] if isinstance(seen, list) else seen))
+        return out
 
     def peel(self, name: str, value: Any, *, sensitivity: float, kept: int | None = None) -> Any:
-        return self._central("peel", name, value, sensitivity=sensitivity, kept=kept)
-
-    def norm_laplace(self, name: str, value: Any, *, sensitivity: float) -> Any:
-        return self._central("norm_laplace", name, value, sensitivity=sensitivity)
-
-    def wishart(self, name: str, value: Any, *, sensitivity: float) -> Any:
-        return self._central("wishart", name, value, sensitivity=sensitivity)
-
-    def smooth(self, name: str, value: float, *, bound: float, smoothing: float) -> Any:
-        self.seen.append((name, None))
-        return self.meter.smooth(name, 0.0, bound=1.0, smoothing=smoothing)
-
-    def objective(self, name: str, solve: Any, *, sensitivity: float) -> Any:
-        """What is seen is the minimiser at the planned linear term, the same one in every run with one seed."""
-
-        def blind(linear: Any, extra: float) -> Any:
-            self.seen.append((name, np.array(solve(linear, extra), dtype=float)))
-            return linear
-
-        return self.meter.objective(name, blind, sensitivity=sensitivity)
+        self.seen.append((name, np.array(value, dtype=float)))
+        return self.meter.peel(name, np.zeros_like(np.asarray(value, dtype=float)), sensitivity=sensitivity, kept=kept)
 
     def mean(self, name: str, values: Any) -> Any:
         self.seen.append((name, [values]))
@@ -100,34 +69,6 @@ class Blind:
         held = list(blocks)
         self.seen += [(name, held) for name in names]
         return self.meter.mean_blocks_many(names, [_zeros(b) for b in held])
-
-
-def moved(mechanism: Any, level: float, one: Any, other: Any, tolerance: float = 0.0) -> float:
-    """How far a draw's value moved, in what its mechanism's ``sensitivity`` bounds.
-
-    An objective's minimisers at one linear term: J is Lambda-strongly convex and its neighbour's gradient differs by (1/n) times what the
-    sum of gradients moves by, so that is at least n*(Lambda*distance - 2*tolerance), each point being ``tolerance``/Lambda from its
-    minimiser.
-    """
-    v = np.asarray(one) - np.asarray(other)
-    match mechanism.kind:
-        case "objective-perturbation" | "objective-gaussian":
-            weight = mechanism.l2 + mechanism.extra(level)
-            return float(mechanism.n * (weight * np.linalg.norm(v) - 2 * tolerance))
-        case "wishart":  # one record's term at the most on either side, by its trace
-            values = np.linalg.eigvalsh(v)
-            return float(max(values[values > 0].sum(), -values[values < 0].sum()))
-        case "wishart-symmetrised":
-            return float(np.abs(np.linalg.eigvalsh(v)).sum())
-        case "laplace-symmetric":
-            return float(np.abs(v[np.triu_indices(len(v))]).sum())
-    match mechanism.norm:
-        case "l2":
-            return float(np.linalg.norm(v))
-        case "l1":
-            return float(np.abs(v).sum())
-        case _:
-            return float(np.abs(v).max(initial=0.0))
 
 
 def _zeros(block: Any) -> Any:

@@ -54,20 +54,20 @@ class Smooth(float):
 
 
 def test_a_value_is_read_once() -> None:
-    assert np.shape(metered().gaussian("g", Shifty(), sensitivity=1.0)) == (3,)
+    assert np.shape(metered().draw("g", Shifty(), sensitivity=1.0)) == (3,)
 
 
 def test_a_sensitivity_is_a_number() -> None:
     with pytest.raises(PrivacyError, match="DP322"):
-        metered().gaussian("g", np.zeros(3), sensitivity=Smooth(0.1))
+        metered().draw("g", np.zeros(3), sensitivity=Smooth(0.1))
 
 
 def test_an_algorithm_that_catches_the_refusal_and_goes_on_leaves_no_record() -> None:
     meter = metered()
     for _ in range(2):
-        meter.gaussian("g", np.zeros(3), sensitivity=1.0)
+        meter.draw("g", np.zeros(3), sensitivity=1.0)
     with pytest.raises(PrivacyError, match="DP321"):
-        meter.gaussian("g", np.zeros(3), sensitivity=1.0)
+        meter.draw("g", np.zeros(3), sensitivity=1.0)
     with pytest.raises(PrivacyError, match="DP323"):
         meter.close()
     with pytest.raises(PrivacyError, match="DP323"):
@@ -78,7 +78,7 @@ def test_no_message_of_the_meter_holds_a_value() -> None:
     secret = 123456.789
     for value in (np.array([secret, np.nan, 0.0]), np.full(4, secret), np.array([str(secret)] * 3), np.array([secret, np.inf, 1])):
         with pytest.raises(PrivacyError) as caught:
-            metered().gaussian("g", value, sensitivity=1.0)
+            metered().draw("g", value, sensitivity=1.0)
         assert "123456" not in str(caught.value)
 
 
@@ -151,7 +151,7 @@ def test_reading_one_batch_in_every_round_is_seen() -> None:
 def unscaled(records: Any, p: Any, t: Any, release: Any) -> Estimate:
     w = np.zeros(p.d)
     for _ in range(t.T):
-        w = release.gaussian("gradient", 3.0 * p.objective.data_gradient(w, records, p.n), sensitivity=dp_gd.mean_sensitivity(p))
+        w = release.draw("gradient", 3.0 * p.objective.data_gradient(w, records, p.n), sensitivity=dp_gd.mean_sensitivity(p))
     return Estimate(w)
 
 

@@ -20,7 +20,6 @@ from dpspec.privacy.noise import PublicRandomness, StudyNoise
 from dpspec.privacy.schedule import draws
 from tests.conformance.cases import ALGORITHMS, IDS, Case, case, labels
 from tests.conformance.replay import Blind, rows
-from tests.conformance.replay import moved as moved_by
 from tests.conformance.test_conformance import small
 
 each = pytest.mark.parametrize("module", ALGORITHMS, ids=IDS)
@@ -106,7 +105,7 @@ def test_neighbours_move_each_draw_by_its_sensitivity_and_no_more_draws_than_pla
                 moved[name] += int((rows(u) != rows(v)).any(axis=1).sum())
                 continue
             level = c.release.calibrated.levels[leaf.draw.name]
-            distance = moved_by(leaf.draw.mechanism, level, u, v, float(c.release.tunables.get("tolerance", 0.0)))
+            distance = leaf.draw.mechanism.distance(level, u, v, float(c.release.tunables.get("tolerance", 0.0)))
             assert distance <= leaf.draw.mechanism.sensitivity * (1 + 1e-9) + 1e-12, (name, relation)
             if name in moved:
                 moved[name] += int(distance > 0)

@@ -16,7 +16,6 @@ from dpspec.executor.study import study
 from dpspec.lang.source import Parsed, parse_text
 from dpspec.privacy.schedule import draws
 from tests.conformance.cases import ALGORITHMS, case, gallery, neighbours, of_three_classes, resized
-from tests.conformance.replay import moved
 from tests.conformance.test_conformance import WEAKEN, audited, small
 from tests.conformance.test_replay import RELATIONS, blind_run, neighbour, records_of, same, touched, with_neighbours
 
@@ -67,7 +66,7 @@ def test_neighbours_move_each_draw_by_its_sensitivity(module: ModuleType, relati
         before, after = blind_run(c, one)[1].seen, blind_run(c, other, removed=removed)[1].seen
         for (name, u), (_, v) in zip(before, after, strict=True):
             mechanism = planned[name].draw.mechanism
-            share = moved(mechanism, c.release.calibrated.levels[name], u, v, float(c.release.tunables.get("tolerance", 0.0)))
+            share = mechanism.distance(c.release.calibrated.levels[name], u, v, float(c.release.tunables.get("tolerance", 0.0)))
             furthest = max(furthest, share / mechanism.sensitivity)
     assert 0.0 < furthest <= 1 + 1e-9
 

@@ -9,8 +9,7 @@ from forms import specs
 from jsonschema import Draft7Validator
 from ruamel.yaml import YAML
 
-from dpspec.lang.format import format_text
-from dpspec.lang.printer import convert
+from dpspec.lang.format import convert, format_text
 from dpspec.lang.source import parse_file, parse_text, spec_files
 from dpspec.spec.schema import json_schema
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import ANY_EXPRESSION, analyses, examples
 
-from dpspec.lang.format import format_text
-from dpspec.lang.printer import convert, expr_text, to_dps, to_yaml
+from dpspec.lang.format import convert, format_text
+from dpspec.lang.printer import expr_text, to_dps, to_yaml
 from dpspec.lang.source import parse_expr, parse_text
 from dpspec.spec.expr import Expr
 from dpspec.spec.model import Analysis

@@ -554,13 +554,13 @@ def test_the_meter_draws_every_method():
     tree = Sequence(tuple(Draw(name, mechanism) for name, (mechanism, _) in plan.items()))
     for mode, noise in (("study", StudyNoise(1)), ("release", SecureNoise())):
         release = Release(_plan(tree, {name: level for name, (_, level) in plan.items()}), noise, mode=mode)
-        assert isinstance(release.smooth("smooth", 1.0, bound=0.1, smoothing=0.05), float)
-        assert release.norm_laplace("norm", np.zeros(3), sensitivity=0.5).shape == (3,)
-        assert release.objective("objective", lambda linear, extra: linear, sensitivity=2.0).shape == (3,)
-        assert release.wishart("wishart", np.eye(2), sensitivity=0.5).shape == (2, 2)
-        for draw, name in ((release.exponential, "exponential"), (release.permute_and_flip, "flip"), (release.noisy_max, "noisy")):
-            assert draw(name, SCORES, sensitivity=0.5) in range(4)
-        assert release.gaussian("matrix", np.eye(2), sensitivity=0.5).shape == (2, 2)
-        assert release.laplace("entries", np.eye(2), sensitivity=0.5).shape == (2, 2)
-        assert float(release.gaussian("count", 3, sensitivity=1.0)).is_integer()
+        assert isinstance(release.draw("smooth", (1.0, 0.1), sensitivity=0.05), float)
+        assert release.draw("norm", np.zeros(3), sensitivity=0.5).shape == (3,)
+        assert release.draw("objective", lambda linear, extra: linear, sensitivity=2.0).shape == (3,)
+        assert release.draw("wishart", np.eye(2), sensitivity=0.5).shape == (2, 2)
+        for name in ("exponential", "flip", "noisy"):
+            assert release.draw(name, SCORES, sensitivity=0.5) in range(4)
+        assert release.draw("matrix", np.eye(2), sensitivity=0.5).shape == (2, 2)
+        assert release.draw("entries", np.eye(2), sensitivity=0.5).shape == (2, 2)
+        assert float(release.draw("count", 3, sensitivity=1.0)).is_integer()
         assert len(release.close()) == len(plan)

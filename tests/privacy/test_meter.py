@@ -67,9 +67,9 @@ def open_release(noise=None, **options):
 
 def finish(release):
     for _ in range(2):
-        release.gaussian("gradient", np.zeros(3), sensitivity=0.5)
+        release.draw("gradient", np.zeros(3), sensitivity=0.5)
         release.mean("local", np.zeros((10, 3)))
-    release.laplace("count", 1.0, sensitivity=1.0)
+    release.draw("count", 1.0, sensitivity=1.0)
     release.mean_blocks("outer", [np.zeros((4, 3))])
 
 
@@ -92,7 +92,7 @@ def test_a_whole_run(mode):
 
 
 def bad_unknown(r):
-    r.gaussian("other", np.zeros(3), sensitivity=0.5)
+    r.draw("other", np.zeros(3), sensitivity=0.5)
 
 
 def bad_unknown_mean(r):
@@ -101,7 +101,7 @@ def bad_unknown_mean(r):
 
 def bad_extra(r):
     for _ in range(3):
-        r.gaussian("gradient", np.zeros(3), sensitivity=0.5)
+        r.draw("gradient", np.zeros(3), sensitivity=0.5)
 
 
 def bad_extra_local(r):
@@ -110,51 +110,43 @@ def bad_extra_local(r):
 
 
 def bad_sensitivity(r):
-    r.gaussian("gradient", np.zeros(3), sensitivity=0.5 * (1 + 1e-9))
+    r.draw("gradient", np.zeros(3), sensitivity=0.5 * (1 + 1e-9))
 
 
 def bad_sensitivity_small(r):
-    r.gaussian("gradient", np.zeros(3), sensitivity=0.25)
+    r.draw("gradient", np.zeros(3), sensitivity=0.25)
 
 
 def bad_sensitivity_nan(r):
-    r.gaussian("gradient", np.zeros(3), sensitivity=math.nan)
+    r.draw("gradient", np.zeros(3), sensitivity=math.nan)
 
 
 def bad_nan(r):
-    r.gaussian("gradient", np.array([0, math.nan, 0]), sensitivity=0.5)
+    r.draw("gradient", np.array([0, math.nan, 0]), sensitivity=0.5)
 
 
 def bad_inf(r):
-    r.laplace("count", math.inf, sensitivity=1.0)
+    r.draw("count", math.inf, sensitivity=1.0)
 
 
 def bad_shape(r):
-    r.gaussian("gradient", np.zeros(4), sensitivity=0.5)
+    r.draw("gradient", np.zeros(4), sensitivity=0.5)
 
 
 def bad_text(r):
-    r.gaussian("gradient", ["a", "b", "c"], sensitivity=0.5)
+    r.draw("gradient", ["a", "b", "c"], sensitivity=0.5)
 
 
 def bad_ragged(r):
-    r.gaussian("gradient", [[1.0], [1.0, 2.0]], sensitivity=0.5)
+    r.draw("gradient", [[1.0], [1.0, 2.0]], sensitivity=0.5)
 
 
 def bad_complex(r):
-    r.laplace("count", 1j, sensitivity=1.0)
-
-
-def bad_method(r):
-    r.laplace("gradient", np.zeros(3), sensitivity=0.5)
-
-
-def bad_method_select(r):
-    r.exponential("gradient", np.zeros(3), sensitivity=0.5)
+    r.draw("count", 1j, sensitivity=1.0)
 
 
 def bad_channel_as_central(r):
-    r.gaussian("outer", np.zeros(6), sensitivity=math.sqrt(2))
+    r.draw("outer", np.zeros(6), sensitivity=math.sqrt(2))
 
 
 def bad_central_as_channel(r):
@@ -182,7 +174,7 @@ def bad_batch(r):
 
 
 def bad_close(r):
-    r.gaussian("gradient", np.zeros(3), sensitivity=0.5)
+    r.draw("gradient", np.zeros(3), sensitivity=0.5)
     r.close()
 
 
@@ -200,8 +192,6 @@ FAILURES = [
     (bad_text, "DP325"),
     (bad_ragged, "DP325"),
     (bad_complex, "DP325"),
-    (bad_method, "DP320"),
-    (bad_method_select, "DP320"),
     (bad_channel_as_central, "DP320"),
     (bad_central_as_channel, "DP320"),
     (bad_width, "DP325"),
@@ -224,8 +214,8 @@ def test_every_misuse_fails_closed(act, code):
     calls = source.calls
     # dead: nothing is drawn any more, by any door
     for door in (
-        lambda: release.gaussian("gradient", np.zeros(3), sensitivity=0.5),
-        lambda: release.laplace("count", 1.0, sensitivity=1.0),
+        lambda: release.draw("gradient", np.zeros(3), sensitivity=0.5),
+        lambda: release.draw("count", 1.0, sensitivity=1.0),
         lambda: release.mean("local", np.zeros((2, 3))),
         lambda: release.mean_blocks("outer", [np.zeros((2, 3))]),
         lambda: release.batch("gradient"),
@@ -248,7 +238,7 @@ def test_the_source_is_untouched_by_a_refused_draw(act, code):
 def test_refusals_never_print_the_value():
     for value in (np.array([0.123456, math.nan, 3.0]), np.array([0.123456, 1.0])):
         with pytest.raises(PrivacyError) as failure:
-            open_release().gaussian("gradient", value, sensitivity=0.5)
+            open_release().draw("gradient", value, sensitivity=0.5)
         assert "0.123456" not in str(failure.value)
 
 
@@ -256,7 +246,7 @@ def test_a_closed_release_is_dead():
     release = open_release()
     finish(release)
     release.close()
-    for act in (lambda: release.laplace("count", 1.0, sensitivity=1.0), release.close, lambda: release.scale("count")):
+    for act in (lambda: release.draw("count", 1.0, sensitivity=1.0), release.close, lambda: release.scale("count")):
         with pytest.raises(PrivacyError) as failure:
             act()
         assert failure.value.code == "DP323"
@@ -303,8 +293,8 @@ def test_released_laws():
     n = 2000
     tree = Sequence((Repeat(Draw("g", Gaussian(0.5, size=2)), n), Repeat(Draw("l", Laplace(2.0)), n)))
     release = Release(Plan(tree, {"g": 3.0, "l": 0.25}), StudyNoise(8), mode="study")
-    g = np.array([release.gaussian("g", np.array([1.0, -1.0]), sensitivity=0.5) for _ in range(n)])
-    x = np.array([release.laplace("l", 5, sensitivity=2.0) for _ in range(n)])
+    g = np.array([release.draw("g", np.array([1.0, -1.0]), sensitivity=0.5) for _ in range(n)])
+    x = np.array([release.draw("l", 5, sensitivity=2.0) for _ in range(n)])
     release.close()
     assert stats.kstest(g[:, 0], stats.norm(1, 1.5).cdf).pvalue > P
     assert stats.kstest(g[:, 1], stats.norm(-1, 1.5).cdf).pvalue > P
@@ -314,8 +304,8 @@ def test_released_laws():
 def test_scalars_give_floats_and_arrays_keep_their_shape():
     tree = Sequence((Draw("scalar", Gaussian(1.0)), Draw("matrix", Gaussian(1.0, size=6))))
     release = Release(Plan(tree, {"scalar": 1.0, "matrix": 1.0}), StudyNoise(8), mode="study")
-    assert isinstance(release.gaussian("scalar", np.float64(1.0), sensitivity=1.0), float)
-    assert release.gaussian("matrix", np.zeros((2, 3)), sensitivity=1.0).shape == (2, 3)
+    assert isinstance(release.draw("scalar", np.float64(1.0), sensitivity=1.0), float)
+    assert release.draw("matrix", np.zeros((2, 3)), sensitivity=1.0).shape == (2, 3)
 
 
 @pytest.mark.parametrize("channel", [Hemisphere(2, 1.0), GaussianVector(2, 1.0), GaussianOuter(2, 1.0), GaussianProduct(2, 1.0, 1.0)])
@@ -388,7 +378,7 @@ def test_one_pass_fails_closed(names, code):
         release.mean_blocks_many(names, [(np.zeros((2, 9)), np.zeros(2))])
     assert failure.value.code == code
     with pytest.raises(PrivacyError):
-        release.laplace("count", 1.0, sensitivity=1.0)
+        release.draw("count", 1.0, sensitivity=1.0)
 
 
 def test_release_mode_goes_through_the_clients(monkeypatch):
@@ -417,8 +407,8 @@ def test_batches_follow_the_planned_sampler(secure):
             assert np.array_equal(batch, np.unique(batch))
             sizes.append(batch.size)
             hits[batch] += 1
-            release.gaussian("a", 0.0, sensitivity=1.0)
-            release.gaussian("b", 0.0, sensitivity=1.0)
+            release.draw("a", 0.0, sensitivity=1.0)
+            release.draw("b", 0.0, sensitivity=1.0)
         release.close()
         if method == "fixed":
             assert set(sizes) == {100}
@@ -442,8 +432,8 @@ def test_every_set_of_the_planned_size_is_as_likely(secure, n, size):
     for _ in range(3000):
         batch = tuple(int(i) for i in release.batch("a"))
         counts[batch] = counts.get(batch, 0) + 1
-        release.gaussian("a", 0.0, sensitivity=1.0)
-        release.gaussian("b", 0.0, sensitivity=1.0)
+        release.draw("a", 0.0, sensitivity=1.0)
+        release.draw("b", 0.0, sensitivity=1.0)
     assert len(counts) == math.comb(n, size)
     assert all(len(set(batch)) == size and max(batch) < n for batch in counts)
     if len(counts) > 1:
@@ -453,9 +443,9 @@ def test_every_set_of_the_planned_size_is_as_likely(secure, n, size):
 def test_a_draw_without_a_fresh_batch_is_refused():
     release = Release(sampled("poisson"), StudyNoise(1), mode="study")
     release.batch("b", 1000)
-    release.gaussian("a", 0.0, sensitivity=1.0)
+    release.draw("a", 0.0, sensitivity=1.0)
     with pytest.raises(PrivacyError) as failure:
-        release.gaussian("a", 0.0, sensitivity=1.0)
+        release.draw("a", 0.0, sensitivity=1.0)
     assert failure.value.code == "DP321"
 
 
@@ -478,8 +468,8 @@ def test_a_poisson_batch_is_of_the_records_that_are_there():
             batch = release.batch("a", count)
             assert batch.size == 0 or batch.max() < count
             hits += [int((batch >= 1000).sum())] if count == 3000 else []
-            release.gaussian("a", 0.0, sensitivity=1.0)
-            release.gaussian("b", 0.0, sensitivity=1.0)
+            release.draw("a", 0.0, sensitivity=1.0)
+            release.draw("b", 0.0, sensitivity=1.0)
     assert abs(np.mean(hits) - 200) < 5 * math.sqrt(180 / 200)  # the 2000 records beyond n, each with probability 1/10
     untold = Release(sampled("poisson"), StudyNoise(1), mode="study")
     with pytest.raises(PrivacyError) as failure:
@@ -499,7 +489,7 @@ def test_calibrated_plans_run(budget):
     calibrated = calibrate(tree, Budget(**budget))
     release = Release(calibrated, SecureNoise(), mode="release")
     for _ in range(3):
-        release.exponential("pick", np.arange(5.0), sensitivity=0.1)
-    release.laplace("sum", np.zeros(2), sensitivity=0.1)
+        release.draw("pick", np.arange(5.0), sensitivity=0.1)
+    release.draw("sum", np.zeros(2), sensitivity=0.1)
     release.mean("local", np.zeros((4, 3)))
     assert {e["name"]: e["scale"] for e in release.close()} == {name: calibrated.scale(name) for name in calibrated.levels}

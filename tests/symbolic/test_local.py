@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpspec.domains.domain import finite
 from dpspec.lang.source import parse_expr
+from dpspec.numeric.rounding import coarse_up
 from dpspec.spec.expr import num
 from dpspec.spec.model import Ball, Box, Finite, Reals
 from dpspec.symbolic.certify import certify
-from dpspec.symbolic.domains import finite
 from dpspec.symbolic.local import local_lipschitz
 from dpspec.symbolic.margin import margin_functions
 from dpspec.symbolic.parts import Case
-from dpspec.symbolic.rounding import coarse_up
 
 SIGNS = Finite(values=(num(F(-1)), num(F(1))))
 UNIT = Box(low=num(F(-1)), high=num(F(1)))

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from symbolic_build import U, W, X, Y, f, minus, n, neg, norm, over, plus, power, times
 
+from dpspec.domains.domain import Domain, ball, domain_of_set, finite, interval, margin_range, with_intercept
 from dpspec.spec.codes import CODES
 from dpspec.spec.expr import Bin, Call, Expr, Inner, Name, num
 from dpspec.spec.model import Assumption, Ball, Box, Finite, Reals, Simplex
 from dpspec.symbolic.certify import Certificate, certify
-from dpspec.symbolic.domains import RecordDomain, ball, finite, interval, margin_range, record_domain, with_intercept
 from dpspec.symbolic.enclose import derivative_at
 from dpspec.symbolic.findings import Claim, claims_from
 from dpspec.symbolic.links import glm_loss, link_loss
@@ -32,7 +32,7 @@ SIGNS = finite(-1, 1)
 F = Fraction
 
 
-def go(loss: Expr, claims: tuple[Claim, ...] = (), w: RecordDomain = UNIT, x: RecordDomain = UNIT, y: RecordDomain = SIGNS) -> Certificate:
+def go(loss: Expr, claims: tuple[Claim, ...] = (), w: Domain = UNIT, x: Domain = UNIT, y: Domain = SIGNS) -> Certificate:
     return certify(loss, over=w, x=x, y=y, claims=claims)
 
 
@@ -171,7 +171,7 @@ def test_two_dimensional_search() -> None:
 
 
 def test_hoelder_pairs() -> None:
-    def reach(w: RecordDomain, x: RecordDomain) -> Fraction | None:
+    def reach(w: Domain, x: Domain) -> Fraction | None:
         return margin_range(w, x).high
 
     assert reach(ball("l2", 2), ball("l2", 3)) == 6
@@ -180,9 +180,9 @@ def test_hoelder_pairs() -> None:
     assert reach(ball("l1", 2), ball("l2", 3)) == 6
     assert reach(ball("linf", 1, 4), ball("l2", 3)) == 6  # |w|_2 <= sqrt(4)
     assert reach(ball("linf", 1), ball("l2", 3)) is None
-    assert reach(RecordDomain(shape="reals"), ball("l2", 3)) is None
-    simplex = record_domain(Simplex())
-    m = margin_range(simplex, record_domain(Box(low=num(0), high=num(2))))
+    assert reach(Domain(shape="reals"), ball("l2", 3)) is None
+    simplex = domain_of_set(Simplex())
+    m = margin_range(simplex, domain_of_set(Box(low=num(0), high=num(2))))
     assert (m.low, m.high) == (0, 2)
     assert with_intercept(ball("l2", 1)).l2 is not None
     assert float(with_intercept(ball("l2", 1)).l2 or 0) == pytest.approx(math.sqrt(2), rel=1e-15)
@@ -205,7 +205,7 @@ def test_margins_and_gradients_stay_inside(seed: int, pw: str, px: str, d: int) 
     got = certify(
         Name("logistic"),
         over=Ball(norm=pw, radius=num(1)),  # type: ignore[arg-type]
-        x=record_domain(Ball(norm=px, radius=num(1)), dimension=d),  # type: ignore[arg-type]
+        x=domain_of_set(Ball(norm=px, radius=num(1)), dimension=d),  # type: ignore[arg-type]
         y=Finite(values=(num(-1), num(1))),
     )
     low, high = got.margin_range
@@ -220,7 +220,7 @@ def test_margins_and_gradients_stay_inside(seed: int, pw: str, px: str, d: int) 
 
 def test_box_witnesses_are_not_invented() -> None:
     """w in [0, 1]^3, x in the unit l2 ball: margins of a far-off-centre box are bounded but not called attained beyond its core."""
-    m = margin_range(record_domain(Box(low=num(0), high=num(1)), dimension=3), ball("l2", 1, 3))
+    m = margin_range(domain_of_set(Box(low=num(0), high=num(1)), dimension=3), ball("l2", 1, 3))
     assert m.attained
     assert (m.attained_low, m.attained_high) == (0, 0)
 
@@ -347,7 +347,7 @@ def test_refusals_and_warnings(loss: Expr, code: str) -> None:
 
 
 def test_unbounded_domains() -> None:
-    free = RecordDomain(shape="reals")
+    free = Domain(shape="reals")
     assert "DP207" in codes(go(LOGISTIC, x=free))
     assert "DP208" in codes(go(Name("squared"), w=free))
     assert "DP214" in codes(go(Name("squared"), y=free))
@@ -464,7 +464,7 @@ def test_logistic_to_full_precision(u: float, y: float) -> None:
 def test_the_fast_path_stays_fast() -> None:
     """A recognised loss needs neither sympy nor flint nor NumPy."""
     code = (
-        "import sys; from dpspec.symbolic.certify import certify; from dpspec.symbolic.domains import ball, finite; "
+        "import sys; from dpspec.symbolic.certify import certify; from dpspec.domains.domain import ball, finite; "
         "from dpspec.spec.expr import Name; from dpspec.symbolic.findings import Claim; from fractions import Fraction as F; "
         "c = certify(Name('logistic'), over=ball('l2', 1), x=ball('l2', 1), y=finite(-1, 1), claims=(Claim('lipschitz', F(2)),)); "
         "assert c.ok and c.findings; print([m for m in ('sympy', 'flint', 'numpy', 'scipy', 'lark') if m in sys.modules])"

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from symbolic_build import U, Y, f, minus, neg, over, plus, power, times
 
+from dpspec.domains.domain import ball, finite, interval
 from dpspec.spec.expr import Expr, NotANumber, evaluate, num
 from dpspec.symbolic.certify import certify
-from dpspec.symbolic.domains import ball, finite, interval
 
 numbers = st.sampled_from(["0.5", "1", "2", "3", "0.25"]).map(num)
 leaves = st.one_of(st.just(U), st.just(Y), st.just(times(Y, U)), st.just(minus(U, Y)), numbers)

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 
+from dpspec.domains.domain import ball, finite
 from dpspec.lang.source import parse_expr
 from dpspec.symbolic.certify import certify
-from dpspec.symbolic.domains import ball, finite
 from dpspec.symbolic.findings import Claim
 from dpspec.symbolic.groups import Groups, GroupTerm, groups, named
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpspec.symbolic.domains import Margin, finite, interval
+from dpspec.domains.domain import Margin, finite, interval
 from dpspec.symbolic.enclose import supremum
 from dpspec.symbolic.losses import constants, recognise
 from dpspec.symbolic.normal import named_loss

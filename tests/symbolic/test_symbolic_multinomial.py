@@ -8,11 +8,11 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 
+from dpspec.domains.domain import UNBOUNDED, finite, interval
 from dpspec.lang.source import parse_expr
 from dpspec.spec.expr import num
 from dpspec.spec.model import Ball, Box, Reals, Simplex, Sparse
 from dpspec.symbolic.certify import certify
-from dpspec.symbolic.domains import UNBOUNDED, finite, interval
 from dpspec.symbolic.findings import Claim
 from dpspec.symbolic.margin import margin_functions
 from dpspec.symbolic.multinomial import extrema, reached

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from dpspec.domains.domain import ball, finite
 from dpspec.symbolic.bounds import BoundExpr
 from dpspec.symbolic.certify import certify
-from dpspec.symbolic.domains import ball, finite
 from dpspec.symbolic.render import to_latex, to_text
 from dpspec.symbolic.to_sympy import to_sympy
 

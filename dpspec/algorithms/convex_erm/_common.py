@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-import numpy as np
-
 from dpspec.algorithms.card import Problem
 from dpspec.algorithms.formulas import STRENGTH
 from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import Vector, constraint_set
+from dpspec.numeric import norms
 
 #: Noise of density exp(-|z|/b) in d dimensions is as long as Gaussian noise of mu = epsilon/sqrt(d + 1): E|z|^2 = d(d + 1) b^2.
 STRENGTH_ANY: Final = f"{STRENGTH} else epsilon/sqrt(d + 1)"
@@ -103,7 +102,7 @@ def noisy_gradient(release: Any, records: Any, p: Problem, w: Vector) -> Vector:
     under replace-one, and the noisy one multiplied by it: adaptive composition at the planned noise multiplier.
     """
     share = steepness(p, w)
-    noisy: Vector = release.gaussian("gradient", p.objective.data_gradient(w, records, p.n) / share, sensitivity=mean_sensitivity(p))
+    noisy: Vector = release.draw("gradient", p.objective.data_gradient(w, records, p.n) / share, sensitivity=mean_sensitivity(p))
     return noisy * share
 
 
@@ -141,4 +140,4 @@ def start_gap(p: Problem) -> float:
 
 
 def norm(v: Vector) -> float:
-    return float(np.linalg.norm(v))
+    return norms.length(v)

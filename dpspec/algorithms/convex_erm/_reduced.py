@@ -75,7 +75,7 @@ def tree(p: Problem, t: Tunables, anchors: int, steps: int) -> Tree:
 def anchored(release: Any, p: Problem, z: Vector, exact: Vector) -> Vector:
     """grad F(z), which leaves this function with noise only: at most the planned one, see ``_common.noisy_gradient``."""
     share = steepness(p, z)
-    noisy: Vector = release.gaussian("anchor", exact / share, sensitivity=mean_sensitivity(p))
+    noisy: Vector = release.draw("anchor", exact / share, sensitivity=mean_sensitivity(p))
     return noisy * share
 
 
@@ -87,7 +87,7 @@ def difference(release: Any, records: Any, p: Problem, b: int, y: Vector, z: Vec
     rounding = (summed(p, b) - 1.0) * whole  # of the two sums, next to which c may be small
     bound = min(whole, max(p.loss.smooth * norm(y - z), _FLOOR * whole) * _SLACK + rounding)
     change = (f.data_gradient(y, batch, b) - f.data_gradient(z, batch, b)) * (whole / bound)
-    noisy: Vector = release.gaussian("difference", change, sensitivity=difference_sensitivity(p, b))
+    noisy: Vector = release.draw("difference", change, sensitivity=difference_sensitivity(p, b))
     return noisy * (bound / whole)
 
 

@@ -5,7 +5,8 @@
 Gaussian noise, or noise of density exp(-|z|/b) under a pure budget. Source: 000, section 3.1.1, Table 3.1 (Iyengar et al.
 2019, cited); sensitivity re-derived: exact minimisers of neighbours are at most 2L/(n mu) apart (replace-one), mu = lam + ridge, and
 each approximate one is within g/mu of its own: 2L/(n mu) + 2g/mu. The argument holds over any convex set and with an l1 or group term,
-unlike in the table; the stopping rule is on a subgradient and is checked in the run (a solver that gives up stops the run).
+unlike in the table. The solver is certain to get within g/mu, in a number of steps that public numbers bound (``_solve``): a run that stopped for
+want of it would tell about the records.
 
 Bound: E F(w) - F* <= ridge D^2/2 + c/2 N + G sqrt(N) + g^2/(2 mu), N = E|noise|^2, c = B + lam + ridge, G = ridge*D on R^d
 (the noise has mean zero) and the largest slope on a set.
@@ -20,7 +21,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.convex_erm._common import STRENGTH_ANY, distance, is_pure, refused
-from dpspec.algorithms.convex_erm._solve import FLOOR, stationary, too_fine
+from dpspec.algorithms.convex_erm._solve import FLOOR, stationary, unreached
 from dpspec.algorithms.convex_erm.output_perturbation import noise_energy
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH_SOURCE
@@ -92,7 +93,7 @@ def accepts(p: Problem, t: Tunables) -> str | None:
     reason = refused(p, smooth=True, exact_projections=True)
     if reason is None and not p.loss.l2 + t.ridge > 0:  # type: ignore[union-attr]
         return "neither the objective nor the option ridge makes it strongly convex"
-    return reason or too_fine(p, t.tolerance)
+    return reason or unreached(p, t.tolerance, t.ridge)
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:
@@ -103,8 +104,8 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     assert p.loss is not None
     f = p.objective
-    w = stationary(f, records, p.n, p.loss.smooth, p.loss.lipschitz, np.zeros(p.d), t.ridge, t.tolerance)
-    noisy = (release.norm_laplace if is_pure(p) else release.gaussian)("output", w, sensitivity=sensitivity(p, t))
+    w = stationary(f, records, p.n, p.loss.smooth, p.loss.lipschitz, np.zeros(p.d), t.ridge, t.tolerance, at_zero=p.loss.at_zero)
+    noisy = release.draw("output", w, sensitivity=sensitivity(p, t))
     return Estimate(f.over.project(np.asarray(noisy)))
 
 

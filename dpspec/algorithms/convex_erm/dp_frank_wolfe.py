@@ -24,6 +24,7 @@ from dpspec.algorithms.convex_erm._common import moved, refused, summed
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import ConstraintSet, Vector, constraint_set
+from dpspec.numeric.norms import lengths
 from dpspec.privacy.mechanisms.exponential import Exponential
 from dpspec.privacy.mechanisms.noisy_max import NoisyMax
 from dpspec.privacy.schedule import Draw, Repeat, Tree
@@ -119,10 +120,10 @@ def _set(p: Problem) -> ConstraintSet:
 
 
 def _shape(p: Problem) -> tuple[int, float, float]:
-    """(number of vertices, max |v|_1, max |v|_2)."""
+    """(number of vertices, max |v|_1, max |v|_2), the norms rounded up."""
     over = _set(p)
     if over.vertices is not None:
-        return len(over.vertices), float(np.abs(over.vertices).sum(axis=1).max()), float(np.linalg.norm(over.vertices, axis=1).max())
+        return len(over.vertices), float(lengths(over.vertices, "l1").upper.max()), float(lengths(over.vertices).upper.max())
     return (p.d, 1.0, 1.0) if over.kind == "simplex" else (2 * p.d, over.radius, over.radius)
 
 
@@ -149,27 +150,27 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 
 def clipped_gradient(f: Objective, w: Vector, records: Any, n: int, clip: float, lipschitz: float) -> Vector:
-    """(1/n) sum of the records' gradients, each entry clipped to [-clip, clip]; no work where the norm bound implies it."""
+    """(1/n) sum of the records' gradients, each entry clipped to [-clip, clip] (one that cannot be computed is 0); no work where the norm
+    bound implies it."""
     if clip >= lipschitz:
         return f.data_gradient(w, records, n)
     total = np.zeros(w.size)
     for x, y in records.blocks(4096):
-        total += np.clip(f.gradients(w, x, y), -clip, clip).sum(axis=0)
+        total += np.clip(np.nan_to_num(f.gradients(w, x, y), nan=0.0), -clip, clip).sum(axis=0)
     return total / n
 
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     assert p.loss is not None
     f, over, s = p.objective, _set(p), sensitivity(p, t)
-    choose = release.exponential if t.selection == "exponential" else release.noisy_max
     w = over.start(p.d)
     for step in range(t.T):
         g = clipped_gradient(f, w, records, p.n, t.clip, min(p.loss.lipschitz, p.loss.lipschitz_inf)) + f.l2 * w
         if over.vertices is not None:
-            v = over.vertices[choose("vertex", -(over.vertices @ g), sensitivity=s)]
+            v = over.vertices[release.draw("vertex", -(over.vertices @ g), sensitivity=s)]
         else:
             scores = -g if over.kind == "simplex" else over.radius * np.concatenate([-g, g])
-            j = choose("vertex", scores, sensitivity=s)
+            j = release.draw("vertex", scores, sensitivity=s)
             v = np.zeros(p.d)
             v[j % p.d] = 1.0 if over.kind == "simplex" else over.radius * (1 if j < p.d else -1)
         share = 2 / (step + 2)

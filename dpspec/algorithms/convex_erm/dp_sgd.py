@@ -141,7 +141,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     for step in range(t.T):
         batch = records.take(release.batch("gradient", records.n))
         share = steepness(p, w)  # the noise shrinks with it, as in noisy_gradient
-        g = release.gaussian("gradient", f.data_gradient(w, batch, t.b) / share, sensitivity=s) * share
+        g = release.draw("gradient", f.data_gradient(w, batch, t.b) / share, sensitivity=s) * share
         if step >= t.T // 2:
             total += w
         w = f.prox(w - t.eta * (g + f.l2 * w), t.eta)

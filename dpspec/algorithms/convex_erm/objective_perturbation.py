@@ -27,7 +27,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.convex_erm._common import STRENGTH_ANY, distance, is_pure, moved, refused
-from dpspec.algorithms.convex_erm._solve import FLOOR, stationary, too_fine
+from dpspec.algorithms.convex_erm._solve import FLOOR, stationary, unreached
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH_SOURCE
 from dpspec.algorithms.sets import Vector
@@ -140,13 +140,26 @@ CARD = Card(
 )
 
 _GAP_WEIGHT = 0.01
+_TAIL = 200.0  # |b|/s exceeds sqrt(d) + sqrt(2t) (Gaussian), d + sqrt(2td) + t (Gamma) with probability e^-t at most
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
     reason = refused(p, smooth=True, exact_projections=True)
     if reason is None and p.loss.classes > 1:  # type: ignore[union-attr]
         return "its proofs need gradients along x whatever the weights are; those of multinomial(K) turn with the weights"
-    return reason or too_fine(p, t.tolerance)
+    return reason or unreached(p, t.tolerance, _extra(p, t, float(p.facts["epsilon"])))
+
+
+def uncertain(p: Problem, t: Tunables, calibrated: Any) -> str | None:
+    """With the noise of the plan: as long as the random linear term gets but for a probability of e^-200."""
+    level, s, d = calibrated.levels["objective"], calibrated.scale("objective"), p.d
+    long = d + math.sqrt(2 * _TAIL * d) + _TAIL if is_pure(p) else math.sqrt(d) + math.sqrt(2 * _TAIL)
+    return unreached(p, t.tolerance, _extra(p, t, level), long * s / p.n)
+
+
+def _extra(p: Problem, t: Tunables, level: float) -> float:
+    """All that is added to the ridge of the spec."""
+    return _pure_extra(p, level, _ridge(t)) if is_pure(p) else _gaussian(p, t).extra(level)
 
 
 def _ridge(t: Tunables) -> float:
@@ -191,11 +204,11 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     public = _ridge(t) if is_pure(p) else 0.0  # the pure mechanism counts the public ridge as part of the objective
 
     def solve(linear: Vector, extra: float) -> Vector:
-        return stationary(f, records, p.n, B, L, linear, extra + public, t.tolerance)
+        return stationary(f, records, p.n, B, L, linear, extra + public, t.tolerance, at_zero=p.loss.at_zero)  # type: ignore[union-attr]
 
-    w = release.objective("objective", solve, sensitivity=moved(p) * L)
+    w = release.draw("objective", solve, sensitivity=moved(p) * L)
     if is_pure(p):
-        w = release.norm_laplace("gap", w, sensitivity=_gap_sensitivity(p, t))
+        w = release.draw("gap", w, sensitivity=_gap_sensitivity(p, t))
     return Estimate(f.over.project(np.asarray(w)))
 
 

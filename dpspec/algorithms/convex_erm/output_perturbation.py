@@ -101,7 +101,7 @@ def sensitivity(p: Problem, t: Tunables) -> float:
     """eta*(moved*L/n)*sum_{t<T} (1 - eta*lam)^t, rounded up."""
     assert p.loss is not None
     lam = p.loss.l2
-    length = -math.expm1(t.T * math.log1p(-t.eta * lam)) / lam if lam > 0 else t.eta * t.T
+    length = -math.expm1(t.T * math.log1p(-min(t.eta * lam, 1 - 2.0**-53))) / lam if lam > 0 else t.eta * t.T
     return mean_sensitivity(p) * length * (1 + 1e-9)
 
 
@@ -127,7 +127,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     w = f.over.start(p.d)
     for _ in range(t.T):
         w = f.prox(w - t.eta * f.gradient(w, records, p.n), t.eta)
-    noisy = (release.norm_laplace if is_pure(p) else release.gaussian)("output", w, sensitivity=sensitivity(p, t))
+    noisy = release.draw("output", w, sensitivity=sensitivity(p, t))
     return Estimate(f.over.project(np.asarray(noisy)))
 
 

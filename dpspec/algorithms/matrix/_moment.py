@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpspec.algorithms.sets import Vector
+from dpspec.numeric.norms import clip_rows
 
 #: Rows of a block: what fits the processor's cache for d up to a few hundred.
 ROWS = 8192
@@ -34,9 +35,7 @@ def second_moment(records: Any, radius: float = np.inf, n: int | None = None) ->
     total = np.zeros((d, d))
     for x in blocks(records):
         if np.isfinite(radius):
-            norms = np.sqrt(np.einsum("ij,ij->i", x, x))
-            if norms.max(initial=0.0) > radius:
-                x = x * np.minimum(1.0, radius / np.maximum(norms, 1e-300))[:, None]
+            x = clip_rows(np.array(x), radius)
         total += x.T @ x
     return np.asarray(total / (records.n if n is None else n))
 

@@ -190,7 +190,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     m = mechanism(p, t)
-    moment = release.wishart("sum", second_moment(records, n=p.n), sensitivity=m.sensitivity)
+    moment = release.draw("sum", second_moment(records, n=p.n), sensitivity=m.sensitivity)
     if isinstance(m, Wishart) and t.centre == "on":
         moment = moment - m.degrees(release.level("sum")) * release.scale("sum") * np.eye(p.d)
     return precision_of(moment, t.penalty)

@@ -120,7 +120,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 def noisy_moment(records: Any, p: Problem, noise: str, release: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
     """S + N, symmetric (d, d): the one draw of this family's central Gaussian algorithms."""
-    out = release.gaussian("moment", second_moment(records, n=p.n), sensitivity=mechanism(p, noise).sensitivity)
+    out = release.draw("moment", second_moment(records, n=p.n), sensitivity=mechanism(p, noise).sensitivity)
     return np.asarray((out + out.T) / 2)
 
 

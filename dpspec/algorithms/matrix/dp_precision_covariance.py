@@ -227,8 +227,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     m = mechanism(p, t.noise)
-    draw = {"gaussian": release.gaussian, "laplace": release.laplace}.get(m.method, release.wishart)
-    moment = draw("moment", second_moment(records, n=p.n), sensitivity=m.sensitivity)
+    moment = release.draw("moment", second_moment(records, n=p.n), sensitivity=m.sensitivity)
     if isinstance(m, Wishart) and t.centre == "on":
         moment = moment - m.degrees(release.level("moment")) * release.scale("moment") * np.eye(p.d)
     return precision_of(moment, t.penalty)

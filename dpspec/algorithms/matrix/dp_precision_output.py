@@ -1,13 +1,14 @@
 """Sparse precision matrix by noise on the non-private graphical lasso (output perturbation), central model.
 
-    1. Theta = graphical lasso of the second moment S of the scaled records, certified to |Theta - Theta*|_F <= tol;
+    1. Theta = graphical lasso of the second moment S of the scaled records, to |Theta - Theta*|_F <= tol;
     2. release Theta + N; raise its eigenvalues to the public floor 1/(r^2 + rho*d).
 
 Sensitivity. Theta* moves by at most b^2*|S - S'|_F with b a data-free bound of |Theta*|_2 (000, Lemmas 6.3.5 and 6.3.6), so
 
     D = b^2*sqrt(2)*r^2/n + 2*tol,      b = d/rho - (d - 1)*a,  a = 1/(r^2 + rho*d),
 
-tol a share (``slack``) of the first term: a public number; the solver stops on a duality gap that proves it. b: the eigenvalues of Theta*
+tol a share (``slack``) of the first term: a public number. The solver is certain to get there, for every S, in a number of steps that public numbers
+bound (:func:`dpspec.algorithms.matrix._lasso.within`): a run that stopped for want of it would tell about the records. b: the eigenvalues of Theta*
 are at least a, and their sum is at most |Theta*|_1 <= d/rho, by optimality (<S, Theta*> + rho*|Theta*|_1 = d). The document has b = d/rho.
 
 Source: 000, section 6.3.4, Algorithm 6.3.50, Theorems 6.3.1 and 6.3.2. Differences from the printed version: Wishart noise is not private
@@ -23,15 +24,14 @@ from __future__ import annotations
 import math
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.matrix._common import CENTRAL_X, CLIP_CENTRAL, ONE_SIDED, TESTS, central_radius, central_refusal, wrong_task
 from dpspec.algorithms.matrix._deviation import FAILURE, gaussian_frobenius, symmetrised_frobenius
-from dpspec.algorithms.matrix._lasso import graphical_lasso
+from dpspec.algorithms.matrix._lasso import Band, within
 from dpspec.algorithms.matrix._moment import positive_part, second_moment
 from dpspec.algorithms.matrix._precision import SPARSE
+from dpspec.algorithms.proximal import MOST_STEPS
 from dpspec.privacy.mechanisms.symmetric import GaussianSymmetric, second_moment_sensitivity
 from dpspec.privacy.mechanisms.wishart import SymmetrisedWishart
 from dpspec.privacy.schedule import Draw, Tree
@@ -41,8 +41,8 @@ Mechanism: TypeAlias = GaussianSymmetric | SymmetrisedWishart
 #: The audit's factor: the sensitivity is a worst case over all data, far from what any one pair of small data sets attains.
 AUDIT_FACTOR = 16.0
 
-#: The smallest duality gap, relative to d, that double precision resolves safely.
-SMALLEST_GAP = 1e-12
+#: Under add-remove there may be more than n records, and the solver's rounding grows with them: room is left for so many times n.
+ROOM = 16
 
 CARD = Card(
     id="dp-precision-output",
@@ -59,7 +59,7 @@ CARD = Card(
             "solver",
             "privacy",
             "|Theta - Theta*|_F <= tol",
-            enforced_by="the solver runs until a duality gap proves it; 2*tol is in the sensitivity",
+            enforced_by="the solver's steps to it are bounded for all data sets; 2*tol is in the sensitivity",
         ),
         SPARSE,
     ),
@@ -140,10 +140,14 @@ def exact_sensitivity(p: Problem, t: Tunables) -> float:
     return largest_norm(p, t) ** 2 * s
 
 
-def needed_gap(p: Problem, t: Tunables) -> float:
-    """The duality gap g with (d/rho)*sqrt(2 g) <= tol; d/rho also bounds the norm of the iterate (checked in ``run``)."""
-    tol = float(t.slack) * exact_sensitivity(p, t)
-    return (tol / (p.d / float(t.penalty))) ** 2 / 2
+def tolerance(p: Problem, t: Tunables) -> float:
+    """tol of the module's text."""
+    return float(t.slack) * exact_sensitivity(p, t)
+
+
+def band(p: Problem, t: Tunables, share: float = 1.0) -> Band:
+    """Of the eigenvalues of Theta*, for ``share`` times n records: then |S|_2 <= share*r^2."""
+    return Band(p.d, float(t.penalty), share * central_radius(p) ** 2 * (1 + 1e-9), largest_norm(p, t))
 
 
 def chosen(p: Problem, noise: str) -> str:
@@ -161,12 +165,18 @@ def accepts(p: Problem, t: Tunables) -> str | None:
             "neighbours have different supports. Witness at d = 1: records 0 and 1 give different Theta, and the output rules one out with "
             "probability 1 - exp(-epsilon/2) at the least. Take noise = symmetrised-wishart (pure) or noise = gaussian"
         )
-    if problem is None and needed_gap(p, t) < SMALLEST_GAP * p.d:
+    if problem is not None:
+        return problem
+    share, tol = ROOM if p.neighbours == "add-remove" else 1, tolerance(p, t)
+    least, course = band(p, t, float(share)).reach(tol)
+    help = "raise slack or penalty, or take dp-precision-covariance, whose solver is post-processing"
+    if not tol >= least:
         return (
-            f"the solver would have to prove a duality gap of {needed_gap(p, t):.2g}, below what double precision resolves; "
-            "raise slack, or take dp-precision-covariance, whose solver is post-processing"
+            f"its solver has to get within {tol:.2g} of the minimiser and doubles are only certain of {least:.2g} for all data sets; {help}"
         )
-    return problem
+    if course is None:
+        return f"its solver may need more than {MOST_STEPS} steps for some data set; {help}"
+    return None
 
 
 def mechanism(p: Problem, t: Tunables) -> Mechanism:
@@ -181,12 +191,9 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
-    m, gap = mechanism(p, t), needed_gap(p, t)
-    found = graphical_lasso(second_moment(records, n=p.n), float(t.penalty), gap=gap, steps=1_000_000)
-    if found.gap > gap or float(np.linalg.norm(found.theta, 2)) > p.d / float(t.penalty):
-        raise ArithmeticError("the graphical lasso did not reach its certified accuracy; nothing is released")
-    draw = release.gaussian if m.method == "gaussian" else release.wishart
-    noisy = draw("theta", found.theta, sensitivity=m.sensitivity)
+    m = mechanism(p, t)
+    theta = within(second_moment(records, n=p.n), band(p, t, max(1.0, records.n / p.n)), tolerance(p, t))
+    noisy = release.draw("theta", theta, sensitivity=m.sensitivity)
     return Estimate(positive_part(noisy, floor(p, t)), {"noisy": noisy})
 
 

@@ -22,6 +22,7 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sets import Vector, hard_threshold, project_l2
 from dpspec.algorithms.sparse._central import moved, pieces, rounded_up
+from dpspec.numeric.norms import LARGEST, Lengths, lengths
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Repeat, Tree
 
@@ -110,6 +111,8 @@ CARD = Card(
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
+    if not t.G <= LARGEST:
+        return f"G = {t.G:g} is beyond {LARGEST:g}, up to which gradients can be clipped to rounding"
     return refusal(p, t)
 
 
@@ -154,7 +157,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     w, s = np.zeros(p.d), sensitivity(p, t)
     norms = tuple(row_norms(x) for x, _ in _blocks(records))
     for _ in range(t.T):
-        g = release.gaussian("gradient", clipped_gradient(records, w, p, t.G, norms), sensitivity=s)
+        g = release.draw("gradient", clipped_gradient(records, w, p, t.G, norms), sensitivity=s)
         w = into_set(hard_threshold(w - t.eta * (g + p.objective.l2 * w), t.kept), p)
     return Estimate(w)
 
@@ -164,23 +167,22 @@ def _blocks(records: Any) -> Iterator[tuple[Any, Any]]:
         yield from pieces(x, y)
 
 
-def row_norms(x: Any) -> Vector:
-    """l2 norms of the rows, infinite where they overflow."""
-    with np.errstate(over="ignore"):
-        if isinstance(x, np.ndarray):
-            return np.asarray(np.sqrt(np.einsum("ij,ij->i", x, x)))
-        return np.asarray(np.sqrt(np.asarray(x.multiply(x).sum(axis=1)).reshape(-1)))
+def row_norms(x: Any) -> Lengths:
+    """l2 norms of the rows of a block, dense or CSR."""
+    return lengths(x)
 
 
-def clipped_gradient(records: Any, w: Vector, p: Problem, radius: float, norms: tuple[Vector, ...]) -> Vector:
-    """(1/n) sum of phi'_i x_i scaled into the ball of ``radius``; ``norms`` of the rows by block. A record whose gradient is not finite
-    counts as 0 (a decision about that record alone)."""
+def clipped_gradient(records: Any, w: Vector, p: Problem, radius: float, norms: tuple[Lengths, ...]) -> Vector:
+    """(1/n) sum of phi'_i x_i scaled into the ball of ``radius``; ``norms`` of the rows by block. Each phi' is cut at the largest one that
+    its row allows, rounded down. An infinite slope counts as that limit; a record whose slope is NaN, or infinite on a row that allows
+    any, and one that is not finite itself count as 0 (decisions about that record alone)."""
     total = np.zeros(w.size)
     for (x, y), length in zip(_blocks(records), norms, strict=True):
+        limit = length.limits(radius)
         with np.errstate(all="ignore"):
             c = p.objective.slope(np.asarray(x @ w), y)
-            c = np.clip(c, -(radius / length), radius / length)
-        usable = np.isfinite(c) & np.isfinite(length)
+        c = np.clip(c, -limit, limit)
+        usable = np.isfinite(c) & length.finite
         if not usable.all():
             x, c = x[usable], c[usable]
         total += x.T @ c

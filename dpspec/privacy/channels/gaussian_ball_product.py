@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpspec.privacy.channels.protocol import Records, check_level, check_positive, clip_cube, clip_l2, numbers, rows
+from dpspec.numeric.norms import check_size, clip_rows, lengths
+from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, clip_cube, numbers, rows
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -30,7 +31,8 @@ class GaussianBallProduct:
     reference: ClassVar[str] = "l2 diameter 2 r tau2 of the clipped products; 004 Algorithm 1 step 2 with the ball of step 1"
 
     def __post_init__(self) -> None:
-        check_positive(dim=self.dim, radius=self.radius, y_clip=self.y_clip)
+        check_positive(dim=self.dim)
+        check_size(radius=self.radius, y_clip=self.y_clip, sensitivity=self.sensitivity)
 
     @property
     def sensitivity(self) -> float:
@@ -41,7 +43,7 @@ class GaussianBallProduct:
         return self.dim
 
     def scale(self, level: float) -> float:
-        return check_level(level) * self.sensitivity
+        return check_scale(check_level(level) * self.sensitivity)
 
     def variance(self, level: float) -> float:
         """E|R - x*y|_2^2."""
@@ -51,8 +53,7 @@ class GaussianBallProduct:
         """(x, y) after clipping; a record with a NaN or an infinity in x or y is the record 0."""
         x, single = rows(records[0], self.dim)
         y = numbers(records[1], x.shape[0])
-        x, _ = clip_l2(x, self.radius)
-        return x, clip_cube(y, self.y_clip), single
+        return clip_rows(x, self.radius), clip_cube(y, self.y_clip), single
 
     def encode(self, records: Records, level: float, noise: NoiseSource) -> Array:
         x, y, single = self.clip(records)
@@ -81,13 +82,12 @@ class BallProductAccumulator:
     def add(self, x: Array, y: Array | None = None) -> None:
         if y is None:
             raise ValueError("this channel takes blocks (x, y)")
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            norms = np.sqrt(np.einsum("ij,ij->i", x, x))
-            if x.shape[1] == self._channel.dim and np.isfinite(norms).all() and np.isfinite(y).all():  # no copy: the scaling goes into y
-                self._total += (clip_cube(y, self._channel.y_clip) * np.minimum(1.0, self._channel.radius / norms)) @ x
-            else:
-                block, response, _ = self._channel.clip((x, y))
-                self._total += response @ block
+        found = lengths(x) if np.ndim(x) == 2 and x.shape[1] == self._channel.dim else None
+        if found is not None and not found.scaled.any() and np.isfinite(y).all():  # no copy: the scaling goes into y
+            self._total += (clip_cube(y, self._channel.y_clip) * np.minimum(1.0, found.limits(self._channel.radius))) @ x
+        else:
+            block, response, _ = self._channel.clip((x, y))
+            self._total += response @ block
         self.count += x.shape[0]
 
     def finish(self, level: float, noise: NoiseSource) -> Array:

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpspec.privacy.channels.protocol import Records, check_level, check_positive, clip_l2, rows
+from dpspec.numeric.norms import check_size, clip_rows, lengths
+from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, rows
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -33,7 +34,9 @@ class GaussianOuter:
     reference: ClassVar[str] = "004 Algorithm 1 step 1, Theorem 2 (sensitivity sqrt(2) r^2 of the upper triangle instead of 2 r^2)"
 
     def __post_init__(self) -> None:
-        check_positive(dim=self.dim, radius=self.radius)
+        check_positive(dim=self.dim)
+        check_size(radius=self.radius)
+        check_size(sensitivity=self.sensitivity)
 
     @property
     def sensitivity(self) -> float:
@@ -44,7 +47,7 @@ class GaussianOuter:
         return self.dim * (self.dim + 1) // 2
 
     def scale(self, level: float) -> float:
-        return check_level(level) * self.sensitivity
+        return check_scale(check_level(level) * self.sensitivity)
 
     def variance(self, level: float) -> float:
         """E|R - T|_2^2 of the upper triangle."""
@@ -53,7 +56,7 @@ class GaussianOuter:
     def encode(self, records: Records, level: float, noise: NoiseSource) -> Array:
         """Reports of shape (users, dim*(dim + 1)/2): the upper triangle row by row."""
         x, single = rows(_first(records), self.dim)
-        x, _ = clip_l2(x, self.radius)
+        x = clip_rows(x, self.radius)
         i, j = np.triu_indices(self.dim)
         out = noise.add_gaussian(x[:, i] * x[:, j], self.scale(level), sensitivity=self.sensitivity, dim=self.size)
         return out[0] if single else out
@@ -95,18 +98,17 @@ class OuterAccumulator:
     def add(self, x: Array, y: Array | None = None) -> None:
         """``y`` is not used: the block may be a block of pairs."""
         radius = self._channel.radius
-        with np.errstate(over="ignore", invalid="ignore"):
-            norms = np.sqrt(np.einsum("ij,ij->i", x, x)) if np.ndim(x) == 2 else np.array([np.nan])
         block: Array = x
-        if norms.max(initial=0.0) <= 1e3 * radius and x.shape[1] == self._channel.dim:  # no NaN passes this comparison
+        norms = lengths(x).values if np.ndim(x) == 2 and x.shape[1] == self._channel.dim else np.array([np.inf])
+        if norms.max(initial=0.0) <= 1e3 * radius:  # no NaN passes this comparison
             self._total += x.T @ x
             out = np.flatnonzero(norms > radius)
             if out.size:  # what the clip takes off those rows, without a copy of the block
                 far = x[out]
-                self._total -= far.T @ (far * (1.0 - (radius / norms[out]) ** 2)[:, None])
+                self._total -= far.T @ (far - far * (np.minimum(lengths(far).limits(radius), 1.0) ** 2)[:, None])
         else:
             block, _ = rows(x, self._channel.dim)
-            block, _ = clip_l2(block, radius)
+            clip_rows(block, radius)
             self._total += block.T @ block
         self.count += block.shape[0]
 

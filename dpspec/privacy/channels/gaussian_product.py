@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpspec.privacy.channels.protocol import Records, check_level, check_positive, clip_cube, numbers, rows
+from dpspec.numeric.norms import check_size
+from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, clip_cube, numbers, rows
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -30,7 +31,8 @@ class GaussianProduct:
     reference: ClassVar[str] = "004 Algorithm 1 step 2, Theorem 2"
 
     def __post_init__(self) -> None:
-        check_positive(dim=self.dim, x_clip=self.x_clip, y_clip=self.y_clip)
+        check_positive(dim=self.dim)
+        check_size(x_clip=self.x_clip, y_clip=self.y_clip, sensitivity=self.sensitivity)
 
     @property
     def sensitivity(self) -> float:
@@ -41,7 +43,7 @@ class GaussianProduct:
         return self.dim
 
     def scale(self, level: float) -> float:
-        return check_level(level) * self.sensitivity
+        return check_scale(check_level(level) * self.sensitivity)
 
     def variance(self, level: float) -> float:
         """E|R - x*y|_2^2."""

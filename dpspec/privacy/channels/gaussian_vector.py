@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpspec.privacy.channels.protocol import Records, check_level, check_positive, clip_l2, rows
+from dpspec.numeric.norms import check_size, clip_rows
+from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, rows
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -29,18 +30,20 @@ class GaussianVector:
     reference: ClassVar[str] = "l2 diameter of the clipping ball; Dong, Roth, Su 2022 (Gaussian DP)"
 
     def __post_init__(self) -> None:
-        check_positive(dim=self.dim, radius=self.radius)
+        check_positive(dim=self.dim)
+        check_size(radius=self.radius)
         if self.sensitivity == 0.0:
             object.__setattr__(self, "sensitivity", 2.0 * self.radius)
         if not self.sensitivity >= 2.0 * self.radius:
             raise ValueError("a record of the ball can move by its diameter 2*radius: the sensitivity is not smaller")
+        check_size(sensitivity=self.sensitivity)
 
     @property
     def size(self) -> int:
         return self.dim
 
     def scale(self, level: float) -> float:
-        return check_level(level) * self.sensitivity
+        return check_scale(check_level(level) * self.sensitivity)
 
     def variance(self, level: float) -> float:
         """E|R - x|_2^2."""
@@ -48,8 +51,7 @@ class GaussianVector:
 
     def encode(self, records: Records, level: float, noise: NoiseSource) -> Array:
         x, single = rows(records, self.dim)
-        x, _ = clip_l2(x, self.radius)
-        x = noise.add_gaussian(x, self.scale(level), sensitivity=self.sensitivity, dim=self.dim)
+        x = noise.add_gaussian(clip_rows(x, self.radius), self.scale(level), sensitivity=self.sensitivity, dim=self.dim)
         return x[0] if single else x
 
     def aggregate(self, reports: Array, level: float) -> Array:
@@ -74,8 +76,7 @@ class VectorAccumulator:
 
     def add(self, x: Array, y: Array | None = None) -> None:
         block, _ = rows(x, self._channel.dim)
-        block, _ = clip_l2(block, self._channel.radius)
-        self._total += block.sum(axis=0)
+        self._total += clip_rows(block, self._channel.radius).sum(axis=0)
         self.count += block.shape[0]
 
     def finish(self, level: float, noise: NoiseSource) -> Array:

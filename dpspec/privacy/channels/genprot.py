@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dpspec.privacy.channels.protocol import Records, check_level, check_positive, clip_cube, rows
+from dpspec.numeric.norms import check_size
+from dpspec.privacy.channels.protocol import Records, check_level, check_scale, clip_cube, rows
 from dpspec.privacy.noise import Array, Integers, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -70,13 +72,20 @@ class GenProt:
     reference: ClassVar[str] = "000 section 5.1.7, Algorithm 5.1.37 (server corrected, loss computed exactly); Bun, Nelson and Stemmer 2019"
 
     def __post_init__(self) -> None:
-        check_positive(radius=self.radius)
+        check_size(radius=self.radius)
         if not 2 <= self.length <= 4096:
             raise ValueError("the list has between 2 and 4096 public samples")
 
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon of an index, exactly: :func:`window_epsilon` of the window that the base epsilon 2r/scale sets."""
+        base = 2.0 * self.radius / noise["scale"]
+        if not 0 < base <= 2.0 * math.log(2.0):
+            raise ValueError("the acceptance probability e^(base/2)/2 is above 1")
+        return window_epsilon(base / 2.0, self.length)
+
     def scale(self, level: float) -> float:
         """The scale of the base Laplace law."""
-        return 2.0 * self.radius / base_epsilon(check_level(level), self.length)
+        return check_scale(2.0 * self.radius / base_epsilon(check_level(level), self.length))
 
     def variance(self, level: float) -> float:
         """Close to E(R - v)^2: that of the base law."""

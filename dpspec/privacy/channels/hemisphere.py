@@ -6,12 +6,14 @@ Source: Duchi, Jordan, Wainwright 2018; 004, Appendix C, equation (6) and Lemma 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, clip_l2, rows
+from dpspec.numeric.norms import check_size, directions
+from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, from_coth, rows
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -30,10 +32,10 @@ class Hemisphere:
     as epsilon grows: for epsilon above about 2 prefer PrivUnit.
 
     Privacy does not depend on floating point. Let {u, -u} be the line that was drawn. Both signs were equally likely before the
-    reflection, the computed <u, x> changes its sign exactly with u, and b, s are independent of u. So given the line, w is one of its
-    two ends, and the end is chosen by a sign whose probability lies between 1/(1 + e^eps) and e^eps/(1 + e^eps), whatever x is and
-    however |x| and b were rounded (if the computed product is 0 the sign is that of u and each end has probability 1/2). The ratio
-    over two records is at most e^eps; B*w is a function of w.
+    reflection, the computed <u, x> (of x/|x|, so that tiny records keep their direction) changes its sign exactly with u, and b, s are
+    independent of u. So given the line, w is one of its two ends, and the end is chosen by a sign whose probability lies between
+    1/(1 + e^eps) and e^eps/(1 + e^eps), whatever x is and however |x| and b were rounded (if the computed product is 0 the sign is that
+    of u and each end has probability 1/2). The ratio over two records is at most e^eps; B*w is a function of w.
     """
 
     dim: int
@@ -45,7 +47,8 @@ class Hemisphere:
     reference: ClassVar[str] = "004 Appendix C eq. (6), Lemma 8; 000 eq. (5.75), Lemma 5.3.1 (scale corrected)"
 
     def __post_init__(self) -> None:
-        check_positive(dim=self.dim, radius=self.radius)
+        check_positive(dim=self.dim)
+        check_size(radius=self.radius)
 
     @property
     def size(self) -> int:
@@ -54,7 +57,12 @@ class Hemisphere:
     def scale(self, level: float) -> float:
         """The length B of every report."""
         gamma = math.exp(math.lgamma((self.dim + 1) / 2.0) - math.lgamma(self.dim / 2.0))
-        return self.radius / math.tanh(check_level(level) / 2.0) * math.sqrt(math.pi) * gamma
+        return check_scale(self.radius / math.tanh(check_level(level) / 2.0) * math.sqrt(math.pi) * gamma)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon from the length of a report, which is set by the probability of its sign: coth(epsilon/2) = scale/factor."""
+        factor = self.radius * math.sqrt(math.pi) * math.exp(math.lgamma((self.dim + 1) / 2.0) - math.lgamma(self.dim / 2.0))
+        return from_coth(noise["scale"] / factor)
 
     def variance(self, level: float, norm: float = 0.0) -> float:
         """E|R - x|_2^2 for a record of l2 norm ``norm`` (at most the radius)."""
@@ -62,12 +70,12 @@ class Hemisphere:
 
     def _signed(self, x: Array, level: float, noise: NoiseSource) -> tuple[Array, Array]:
         """Directions u (users, dim) and the sign of each report along its direction."""
-        x, norms = clip_l2(x, self.radius)
-        users = x.shape[0]
+        v, norms = directions(x)
+        users = v.shape[0]
         u = noise.directions(users, self.dim)
-        b = noise.bernoulli(0.5 + np.minimum(norms / self.radius, 1.0) / 2.0, users)
+        b = noise.bernoulli(0.5 + norms.shares(self.radius) / 2.0, users)
         s = noise.keep(level, users)
-        inner = np.einsum("ij,ij->i", u, x)
+        inner = np.einsum("ij,ij->i", u, v)
         return u, np.where((b == s) == (inner >= 0), 1.0, -1.0)
 
     def encode(self, records: Records, level: float, noise: NoiseSource) -> Array:

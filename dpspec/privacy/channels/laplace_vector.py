@@ -7,7 +7,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpspec.privacy.channels.protocol import Records, check_level, check_positive, clip_cube, rows
+from dpspec.numeric.norms import check_size, clip_rows
+from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, clip_cube, rows
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -30,7 +31,8 @@ class LaplaceVector:
     reference: ClassVar[str] = "l1 diameter of the clipping set; Dwork, McSherry, Nissim and Smith 2006"
 
     def __post_init__(self) -> None:
-        check_positive(dim=self.dim, radius=self.radius)
+        check_positive(dim=self.dim)
+        check_size(radius=self.radius, sensitivity=self.sensitivity)
 
     @property
     def sensitivity(self) -> float:
@@ -41,7 +43,7 @@ class LaplaceVector:
         return self.dim
 
     def scale(self, level: float) -> float:
-        return check_level(level) * self.sensitivity
+        return check_scale(check_level(level) * self.sensitivity)
 
     def variance(self, level: float) -> float:
         """E|R - x|_2^2."""
@@ -51,12 +53,7 @@ class LaplaceVector:
         x, single = rows(records, self.dim)
         if self.ball == "linf":
             return clip_cube(x, self.radius), single
-        largest = np.max(np.abs(x), axis=1, keepdims=True)
-        unit = x / np.where(largest > 0, largest, 1.0)  # entries of at most 1: no overflow in the sum
-        with np.errstate(over="ignore"):
-            out = np.abs(x).sum(axis=1) > self.radius
-        x[out] = unit[out] * (self.radius / np.abs(unit[out]).sum(axis=1))[:, None]
-        return x, single
+        return clip_rows(x, self.radius, "l1"), single
 
     def encode(self, records: Records, level: float, noise: NoiseSource) -> Array:
         x, single = self.clip(records)

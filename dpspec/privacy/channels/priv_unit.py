@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 
-from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, clip_l2, rows
+from dpspec.numeric.norms import check_size, directions
+from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, rows
 from dpspec.privacy.noise import Array, Bools, NoiseSource, down
 from dpspec.privacy.schedule import Family, Norm
 
@@ -50,7 +52,8 @@ def best_cap(dim: int, epsilon: float) -> Cap:
     found = minimize_scalar(lambda gamma: -mean(gamma), bounds=(0.0, 1.0 - 1e-9), method="bounded", options={"xatol": 1e-10})
     gamma = float(found.x) if -found.fun >= mean(0.0) else 0.0
     p = mass(gamma)
-    share = (grow + 1.0) * p / (1.0 + grow * p)
+    least = mass(min(gamma + (2 * dim + 16) * 2.0**-53, 1.0))
+    share = (grow + 1.0) * least / (1.0 + grow * least)
     return Cap(gamma, p, down(share * (1.0 - 2.0**-40)), mean(gamma))
 
 
@@ -65,9 +68,12 @@ class PrivUnit:
     and Talwar 2022.
 
     The density takes two values with ratio e^eps. Secure source: u is drawn by rejection from directions that were made without the
-    record, so every float vector has the probability of its direction times one of two factors; the probability of the cap under these
-    directions differs from its mass by rounding of relative size 1e-13 or so, and the chance of the inside is lowered by 2^-40 of
-    itself for it. The number of tries, about e^eps, is not part of the report, but takes time: epsilon above 9 is refused there.
+    record, so every float vector has the probability of its direction times one of two factors. The direction v has length 1 up to
+    (d/2 + 4)*2^-53 for every finite record (:func:`dpspec.numeric.norms.directions`), as has u, and the product is rounded by d*2^-53 at
+    most, so the region that is really drawn from lies between the caps at gamma -+ (2 d + 16)*2^-53, whatever the record. The chance of
+    the inside is the one for the smaller cap, lowered by 2^-40 of itself for the rounding of its mass (1e-13 or so): two records with
+    regions of mass P' and P'', both at least that of the smaller cap, have inside/P' over (1 - inside)/(1 - P'') at most e^eps. The number
+    of tries, about e^eps, is not part of the report, but takes time: epsilon above 9 is refused there.
     """
 
     dim: int
@@ -79,7 +85,8 @@ class PrivUnit:
     reference: ClassVar[str] = "Bhowmick et al. 2018; Asi, Feldman and Talwar 2022"
 
     def __post_init__(self) -> None:
-        check_positive(dim=self.dim, radius=self.radius)
+        check_positive(dim=self.dim)
+        check_size(radius=self.radius)
         if self.dim < 2:
             raise ValueError("a cap needs dimension 2; use the hemisphere or the one-bit channel for numbers")
 
@@ -89,21 +96,34 @@ class PrivUnit:
 
     def scale(self, level: float) -> float:
         """The length B of every report."""
-        return self.radius / best_cap(self.dim, check_level(level)).mean
+        return check_scale(self.radius / best_cap(self.dim, check_level(level)).mean)
+
+    def numbers(self, level: float) -> dict[str, float]:
+        cap = best_cap(self.dim, check_level(level))
+        return {"scale": self.scale(level), "height": cap.height, "inside": float(cap.inside)}
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: the density is inside/P in the cap and (1 - inside)/(1 - P) outside it, P the mass of the cap."""
+        from scipy.special import betainc
+
+        p, shape = noise["inside"], (self.dim - 1) / 2.0
+        if not (0 < p < 1 and -1 < noise["height"] < 1):
+            raise ValueError("a cap has a height in (-1, 1), and a probability lies in (0, 1)")
+        mass = float(betainc(shape, shape, (1.0 - noise["height"]) / 2.0))
+        return abs(math.log(p / mass * (1.0 - mass) / (1.0 - p)))
 
     def variance(self, level: float, norm: float = 0.0) -> float:
         """E|R - x|_2^2 for a record of l2 norm ``norm``."""
         return self.scale(level) ** 2 - norm**2
 
     def _reports(self, x: Array, level: float, noise: NoiseSource) -> Array:
-        """Unit vectors, one a row of x; x is changed."""
+        """Unit vectors, one a row of x."""
         cap = best_cap(self.dim, check_level(level))
         users = x.shape[0]
-        x, norms = clip_l2(x, self.radius)
-        signs = np.where(noise.bernoulli(0.5 + np.minimum(norms / self.radius, 1.0) / 2.0, users), 1.0, -1.0)
-        v = x * (signs / np.where(norms > 0, norms, 1.0))[:, None]
-        v[norms == 0] = 0.0
-        v[norms == 0, 0] = signs[norms == 0]
+        v, norms = directions(x)
+        zero = ~v.any(axis=1)  # a record that is 0 takes the first axis, with a fair sign
+        v[zero, 0] = 1.0
+        v *= np.where(noise.bernoulli(0.5 + norms.shares(self.radius) / 2.0, users), 1.0, -1.0)[:, None]
         inside = noise.bernoulli(cap.inside, users)
         return self._reject(v, inside, cap, noise) if noise.secure else self._direct(v, inside, cap, noise)
 
@@ -117,8 +137,8 @@ class PrivUnit:
         quantile = np.where(inside, uniform * cap.mass, cap.mass + uniform * (1.0 - cap.mass))
         t = 1.0 - 2.0 * betaincinv(shape, shape, quantile)
         u = noise.directions(v.shape[0], self.dim)
-        u -= np.einsum("ij,ij->i", u, v)[:, None] * v
-        u *= (np.sqrt(np.maximum(0.0, 1.0 - t * t)) / np.sqrt(np.einsum("ij,ij->i", u, u)))[:, None]
+        u = directions(u - np.einsum("ij,ij->i", u, v)[:, None] * v)[0]
+        u *= np.sqrt(np.maximum(0.0, 1.0 - t * t))[:, None]
         u += t[:, None] * v
         return u
 

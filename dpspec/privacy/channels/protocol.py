@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
+from dpspec.numeric.norms import SMALLEST, OutOfRange, clip_rows, lengths
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Mechanism
 
@@ -58,6 +59,21 @@ def check_positive(**values: float) -> None:
             raise ValueError(f"{name} must be positive and finite, not {value!r}")
 
 
+def check_scale(scale: float) -> float:
+    """The size of a report or of noise: finite, and above what the grids of secure noise can hold; otherwise the level does not go with the
+    radius. A fact about public numbers."""
+    if not SMALLEST <= scale < math.inf:
+        raise OutOfRange(f"this level needs reports or noise of size {scale!r}: take another level or rescale the records")
+    return scale
+
+
+def from_coth(value: float) -> float:
+    """epsilon with coth(epsilon/2) = ``value`` > 1: log((value + 1)/(value - 1))."""
+    if not value > 1:
+        raise ValueError("a report of this length is no randomised response")
+    return math.log1p(2.0 / (value - 1.0))
+
+
 def rows(records: Any, dim: int) -> tuple[Array, bool]:
     """The records as a new (users, dim) array, rows with a NaN or an infinity set to 0, and whether it was a single record. Of a pair
     (x, y) it is x."""
@@ -85,20 +101,10 @@ def numbers(records: Any, users: int) -> Array:
 
 
 def clip_l2(x: Array, radius: float) -> tuple[Array, Array]:
-    """Rows of the finite array ``x`` scaled into the l2 ball, in place, and their norms afterwards. Huge entries do not overflow."""
-    with np.errstate(over="ignore"):
-        norms = np.sqrt(np.einsum("ij,ij->i", x, x))
-    big = ~np.isfinite(norms)
-    if big.any():
-        x[big] /= np.max(np.abs(x[big]), axis=1, keepdims=True)
-        unit = np.sqrt(np.einsum("ij,ij->i", x[big], x[big]))
-        x[big] *= (radius / unit)[:, None]
-        norms[big] = radius
-    out = norms > radius
-    if out.any():
-        x[out] *= (radius / norms[out])[:, None]
-        norms[out] = radius
-    return x, norms
+    """Rows of ``x`` scaled into the l2 ball, in place, and their norms afterwards, as plain numbers (a channel that needs a direction or a
+    share of the radius takes them from :mod:`dpspec.numeric.norms`, where subnormal norms keep their accuracy)."""
+    norms = np.minimum(lengths(x).values, radius)
+    return clip_rows(x, radius), norms
 
 
 def clip_cube(x: Array, radius: float) -> Array:

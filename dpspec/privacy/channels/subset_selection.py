@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -52,6 +53,16 @@ class SubsetSelection:
         """1/(p - q)."""
         p, q = self._chances(level)
         return 1.0 / (p - q)
+
+    def numbers(self, level: float) -> dict[str, float]:
+        return {"scale": self.scale(level), "truth": float(self.truth(level)), "width": self.width(level)}
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: a set of w with the record has probability p/C(k - 1, w - 1), one without it (1 - p)/C(k - 1, w)."""
+        p, w = noise["truth"], noise["width"]
+        if not (0 < p < 1 and 1 <= w < self.k and w == int(w)):
+            raise ValueError("a set has between 1 and k - 1 categories, and a probability lies in (0, 1)")
+        return math.log(p / (1.0 - p) * (self.k - w) / w)
 
     def _chances(self, level: float) -> tuple[float, float]:
         p, w = float(self.truth(level)), self.width(level)

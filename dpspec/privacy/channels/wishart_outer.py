@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from dpspec.numeric.norms import check_size, clip_rows
 from dpspec.privacy.channels.gaussian_outer import symmetric
-from dpspec.privacy.channels.protocol import Records, check_level, check_positive, clip_l2, rows
+from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, rows
 from dpspec.privacy.noise import Array, NoiseSource, add_rounded
 from dpspec.privacy.schedule import Family, Norm
 
@@ -32,7 +34,9 @@ class WishartOuter:
     reference: ClassVar[str] = "000 section 6.3.5 (left open there): difference of two Wishart matrices, nuclear-norm sensitivity"
 
     def __post_init__(self) -> None:
-        check_positive(dim=self.dim, radius=self.radius)
+        check_positive(dim=self.dim)
+        check_size(radius=self.radius)
+        check_size(sensitivity=self.sensitivity)
 
     @property
     def sensitivity(self) -> float:
@@ -44,7 +48,11 @@ class WishartOuter:
 
     def scale(self, level: float) -> float:
         """t, the scale matrix of both Wishart laws being t*I."""
-        return self.sensitivity / (2.0 * check_level(level))
+        return check_scale(self.sensitivity / (2.0 * check_level(level)))
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: shifting the noise by D costs tr|D|/(2t), and tr|D| is at most 2 r^2."""
+        return 2.0 * self.radius**2 / (2.0 * noise["scale"])
 
     def variance(self, level: float) -> float:
         """E|R - T|_2^2 of the upper triangle: an entry of W_d(m, tI) has variance m t^2 off the diagonal and 2 m t^2 on it."""
@@ -54,7 +62,7 @@ class WishartOuter:
     def encode(self, records: Records, level: float, noise: NoiseSource) -> Array:
         """Reports of shape (users, dim*(dim + 1)/2): the upper triangle row by row."""
         x, single = rows(records, self.dim)
-        x, _ = clip_l2(x, self.radius)
+        x = clip_rows(x, self.radius)
         i, j = np.triu_indices(self.dim)
         g = noise.gaussian(1.0, (2, len(x), self.dim, self.dim + 1))
         w = g @ g.transpose(0, 1, 3, 2)
@@ -84,7 +92,7 @@ class WishartAccumulator:
     def add(self, x: Array, y: Array | None = None) -> None:
         """``y`` is not used: the block may be a block of pairs."""
         block, _ = rows(x, self._channel.dim)
-        block, _ = clip_l2(block, self._channel.radius)
+        clip_rows(block, self._channel.radius)
         self._total += block.T @ block
         self.count += block.shape[0]
 

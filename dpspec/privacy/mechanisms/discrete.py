@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dpspec.privacy.mechanisms.protocol import check_level, check_numbers, check_positive
+from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_numbers, check_positive
 from dpspec.privacy.noise import Integers, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -25,7 +26,7 @@ def _check_integers(value: Any, size: int) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteLaplace:
+class DiscreteLaplace(Drawn):
     """Integers plus noise with P(z) proportional to exp(-|z|/b): epsilon-DP with epsilon = sensitivity/b. Level = epsilon.
 
     Accounted as pure, not by the curve of the continuous Laplace law: the largest loss has probability 1/(1 + e^(-1/b)) > 1/2 here.
@@ -35,7 +36,6 @@ class DiscreteLaplace:
     sensitivity: float
     size: int = 1
     kind: ClassVar[str] = "discrete-laplace"
-    method: ClassVar[str] = "laplace"
     family: ClassVar[Family] = "pure"
     norm: ClassVar[Norm] = "l1"
     reference: ClassVar[str] = "Ghosh, Roughgarden and Sundararajan 2009; Canonne, Kamath and Steinke 2020"
@@ -45,6 +45,10 @@ class DiscreteLaplace:
 
     def scale(self, level: float) -> float:
         return self.sensitivity / check_level(level)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon = sensitivity/b."""
+        return self.sensitivity / noise["scale"]
 
     def check(self, value: Any) -> str | None:
         return _check_integers(value, self.size)
@@ -56,7 +60,7 @@ class DiscreteLaplace:
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteGaussian:
+class DiscreteGaussian(Drawn):
     """Integers plus discrete Gaussian noise that is exactly mu-GDP, mu = 1/level.
 
     A discrete Gaussian with parameter sigma is sensitivity^2/(2 sigma^2)-zCDP like the continuous one, but it is not quite
@@ -70,7 +74,6 @@ class DiscreteGaussian:
     sensitivity: float
     size: int = 1
     kind: ClassVar[str] = "discrete-gaussian"
-    method: ClassVar[str] = "gaussian"
     family: ClassVar[Family] = "gaussian"
     norm: ClassVar[Norm] = "l2"
     reference: ClassVar[str] = "Canonne, Kamath and Steinke 2020, with the inflation that makes it mu-GDP"
@@ -80,6 +83,14 @@ class DiscreteGaussian:
 
     def scale(self, level: float) -> float:
         return gdp_parameter(check_level(level) * self.sensitivity)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """mu: ``sensitivity`` steps of a shift by one, each :func:`largest_step` of the parameter that is drawn. Above 2^12, where that sum
+        is long, (1 + 1/(12 s^2))/s: twice the room that the expansion 1/(24 s^2) needs."""
+        s = noise["scale"]
+        if s <= 0:
+            raise ValueError("the parameter is positive")
+        return self.sensitivity * (largest_step(s) if s <= 2**12 else (1.0 + 1.0 / (12.0 * s * s)) / s)
 
     def check(self, value: Any) -> str | None:
         return _check_integers(value, self.size)

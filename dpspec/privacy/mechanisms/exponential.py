@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dpspec.privacy.mechanisms.protocol import check_level, check_positive
+from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positive
 from dpspec.privacy.mechanisms.selection import SLACK, check_scores, choose_exponential, gaps
 from dpspec.privacy.noise import NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
 
 @dataclass(frozen=True, slots=True)
-class Exponential:
+class Exponential(Drawn):
     """Chooses candidate i with probability proportional to exp(epsilon*score_i/(2*sensitivity)): epsilon-DP, epsilon-bounded range and
     so epsilon^2/8-zCDP (Cesar and Rogers 2021). Level = epsilon.
 
@@ -25,7 +26,6 @@ class Exponential:
     candidates: int
     monotone: bool = False
     kind: ClassVar[str] = "exponential"
-    method: ClassVar[str] = "exponential"
     family: ClassVar[Family] = "bounded-range"
     norm: ClassVar[Norm] = "score"
     size: ClassVar[int] = 1
@@ -37,6 +37,10 @@ class Exponential:
     def scale(self, level: float) -> float:
         """The temperature: probabilities are proportional to exp(score/scale)."""
         return (1.0 if self.monotone else 2.0) * self.sensitivity / check_level(level)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon from the temperature: a score moves the exponent by sensitivity/scale, twice where scores move both ways."""
+        return (1.0 if self.monotone else 2.0) * self.sensitivity / noise["scale"]
 
     def check(self, value: Any) -> str | None:
         return check_scores(value, self.candidates)

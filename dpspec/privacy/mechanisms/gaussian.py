@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpspec.privacy.mechanisms.protocol import check_level, check_numbers, check_positive
+from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_numbers, check_positive
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian:
+class Gaussian(Drawn):
     """value + N(0, scale^2 I): exactly mu-GDP with mu = sensitivity/scale = 1/level.
 
     ``sensitivity``: the largest l2 distance of the value between neighbours under the relation of the analysis. ``size``: numbers
@@ -24,7 +24,6 @@ class Gaussian:
     sensitivity: float
     size: int = 1
     kind: ClassVar[str] = "gaussian"
-    method: ClassVar[str] = "gaussian"
     family: ClassVar[Family] = "gaussian"
     norm: ClassVar[Norm] = "l2"
     reference: ClassVar[str] = "000 Definition 2.1.6; Balle and Wang 2018; Dong, Roth and Su 2022"

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpspec.privacy.mechanisms.protocol import check_level, check_numbers, check_positive
+from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_numbers, check_positive
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
 
 @dataclass(frozen=True, slots=True)
-class Laplace:
+class Laplace(Drawn):
     """value + independent Laplace(b) noise on each coordinate: epsilon-DP with epsilon = sensitivity/b = 1/level.
 
     ``sensitivity``: the largest l1 distance of the value between neighbours under the relation of the analysis. Variance 2*b^2 a
@@ -23,7 +23,6 @@ class Laplace:
     sensitivity: float
     size: int = 1
     kind: ClassVar[str] = "laplace"
-    method: ClassVar[str] = "laplace"
     family: ClassVar[Family] = "laplace"
     norm: ClassVar[Norm] = "l1"
     reference: ClassVar[str] = "000 Definition 2.1.5; Dwork, McSherry, Nissim and Smith 2006"

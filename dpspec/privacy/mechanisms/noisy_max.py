@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dpspec.privacy.mechanisms.protocol import check_level, check_positive
+from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positive
 from dpspec.privacy.mechanisms.selection import SLACK, check_scores, choose_exponential, choose_flip, gaps
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
 
 @dataclass(frozen=True, slots=True)
-class NoisyMax:
+class NoisyMax(Drawn):
     """The index of the greatest score + noise, noise of scale 2*sensitivity/epsilon. Level = epsilon; each choice is epsilon-DP.
 
     ``gumbel``: the exponential mechanism (bounded range). ``exponential``: permute-and-flip (pure). ``laplace``: the textbook form (pure);
@@ -30,7 +31,7 @@ class NoisyMax:
     sensitivity: float
     candidates: int
     noise: Literal["laplace", "gumbel", "exponential"] = "laplace"
-    method: ClassVar[str] = "noisy_max"
+    kinds: ClassVar[tuple[str, ...]] = ("noisy-max-laplace", "noisy-max-gumbel", "noisy-max-exponential")
     norm: ClassVar[Norm] = "score"
     size: ClassVar[int] = 1
     reference: ClassVar[str] = "Dwork and Roth 2014, Claim 3.9 and Theorem 3.10; Ding et al. 2021; 000 Algorithm 3.4.17"
@@ -51,6 +52,10 @@ class NoisyMax:
     def scale(self, level: float) -> float:
         """The scale of the noise on each score."""
         return 2.0 * self.sensitivity / check_level(level)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: two scores may move towards each other."""
+        return 2.0 * self.sensitivity / noise["scale"]
 
     def check(self, value: Any) -> str | None:
         return check_scores(value, self.candidates)

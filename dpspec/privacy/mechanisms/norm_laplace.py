@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dpspec.privacy.mechanisms.protocol import check_level, check_numbers, check_positive
+from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_numbers, check_positive
 from dpspec.privacy.noise import Array, NoiseSource, add_rounded
 from dpspec.privacy.schedule import Family, Norm
 
@@ -35,7 +36,7 @@ def norm_laplace(scale: float, dim: int, noise: NoiseSource) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class NormLaplace:
+class NormLaplace(Drawn):
     """value + noise of density proportional to exp(-|z|_2/b): epsilon-DP with epsilon = sensitivity/b, by the triangle inequality.
 
     ``sensitivity``: l2. Level = epsilon. E|z|^2 = dim*(dim + 1)*b^2. Pure output perturbation (Chaudhuri, Monteleoni and Sarwate 2011,
@@ -45,7 +46,6 @@ class NormLaplace:
     sensitivity: float
     size: int
     kind: ClassVar[str] = "norm-laplace"
-    method: ClassVar[str] = "norm_laplace"
     family: ClassVar[Family] = "pure"
     norm: ClassVar[Norm] = "l2"
     reference: ClassVar[str] = "Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1; 000 Table 3.1"
@@ -55,6 +55,10 @@ class NormLaplace:
 
     def scale(self, level: float) -> float:
         return self.sensitivity / check_level(level)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon = sensitivity/b."""
+        return self.sensitivity / noise["scale"]
 
     def check(self, value: Any) -> str | None:
         return check_numbers(value, self.size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -10,8 +11,9 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from dpspec.numeric.norms import length
 from dpspec.privacy import gaussian
-from dpspec.privacy.mechanisms.protocol import check_level, check_positive
+from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positive
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -32,7 +34,7 @@ def factor(epsilon: float, mu: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianObjective:
+class GaussianObjective(Drawn):
     """argmin of (1/n) sum phi(<x_i, w>, y_i) + r(w) + (l2 + extra)/2 |w|^2 + <b, w>/n, b ~ N(0, s^2 I), plus N(0, g^2 I) for the solver.
 
     phi convex, |phi'||x| <= ``lipschitz``, phi' Lipschitz with phi''|x|^2 <= ``smooth``; r convex, the same for all. Level = epsilon.
@@ -68,7 +70,6 @@ class GaussianObjective:
     ridge: float = 0.0
     moved: float = 2.0
     kind: ClassVar[str] = "objective-gaussian"
-    method: ClassVar[str] = "objective"
     family: ClassVar[Family] = "approx"
     norm: ClassVar[Norm] = "l2"
     reference: ClassVar[str] = "Kifer, Smith and Thakurta 2012 (re-derived); 000 Tables 3.1 to 3.3"
@@ -114,6 +115,27 @@ class GaussianObjective:
         mu = gaussian.mu_of(GAP * level * (1 - 1e-12), GAP * self.delta * (1 - 1e-12))
         return self.gap_sensitivity(level) / mu * (1 + 1e-12)
 
+    def numbers(self, level: float) -> dict[str, float]:
+        return {"scale": self.scale(level), "extra": self.extra(level), "gap_scale": self.gap_scale(level)}
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon at ``delta``, from the numbers of the noise: the determinants, the Gaussian curve of the linear term at a half or a
+        quarter of its share of delta, and the Gaussian curve of the noise on the minimiser at the rest."""
+        s, weight, g = noise["scale"], self.l2 + noise["extra"], noise["gap_scale"]
+        if not (s > 0 and weight > 0 and g > 0 and noise["extra"] >= 0):
+            raise ValueError("scales are positive and so is the l2 weight")
+        mu, share = self.sensitivity / s, (1 - GAP) * self.delta
+        linear = gaussian.epsilon_of(mu, Fraction(share) / 2)
+        if factor(linear, mu) != 2:
+            linear = gaussian.epsilon_of(mu, Fraction(share) / 4)
+        grid = s * math.sqrt(self.dim) * 2.0**-27 / self.n
+        gap = gaussian.epsilon_of(2 * (self.tolerance + grid) / weight / g, GAP * self.delta)
+        return math.log1p(self.smooth / (self.n * weight)) + linear + gap
+
+    def sure(self, noise: Mapping[str, float]) -> float:
+        """No output is impossible under a neighbour, but with normal noise on the minimiser the loss has no bound."""
+        return 0.0
+
     def delta_by_quadrature(self, level: float, epsilon: float) -> float:
         """The delta at ``epsilon`` of the noise for ``level``: E (1 - e^(epsilon' - loss))_+ over the bounding loss by quadrature, and the
         gap's share as stated."""
@@ -131,6 +153,23 @@ class GaussianObjective:
 
     def check(self, value: Any) -> str | None:
         return None if callable(value) else "objective perturbation takes the solver, a function of (linear term, extra l2 weight)"
+
+    def blind(self, value: Any) -> tuple[Any, Any]:
+        """What is seen is the minimiser at the planned linear term, the same term in every run with one seed; the term itself is drawn."""
+        seen: list[Array] = []
+
+        def stand_in(linear: Array, extra: float) -> Array:
+            seen.append(np.array(value(linear, extra), dtype=float))
+            return linear
+
+        return seen, stand_in
+
+    def distance(self, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
+        """The least change of the sum of gradients that explains two minimisers at one linear term: the mean objective is Lambda-strongly
+        convex, and each point is ``slack``/Lambda from its minimiser."""
+        weight = self.l2 + self.extra(level)
+        apart = length(np.asarray(one) - np.asarray(other))
+        return float(self.n * (weight * apart - 2 * slack))
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> Array:
         """``value(linear, extra)`` returns the minimiser up to ``tolerance``, or raises. The linear term stays in here."""

@@ -6,6 +6,7 @@ releases, which an accountant with a delta composes far better (about sqrt(kept)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -16,14 +17,14 @@ from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.mechanisms.laplace import Laplace
 from dpspec.privacy.mechanisms.noisy_max import NoisyMax
 from dpspec.privacy.mechanisms.permute_and_flip import PermuteAndFlip
-from dpspec.privacy.mechanisms.protocol import check_level, check_positive
+from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positive
 from dpspec.privacy.mechanisms.selection import SLACK, check_scores
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Draw, Family, Norm, Repeat, Sequence, Tree
 
 
 @dataclass(frozen=True, slots=True)
-class Peeling:
+class Peeling(Drawn):
     """``kept`` times the index of the greatest |v_j| + Laplace(B) among those not yet chosen, then v + Laplace(B) at the chosen ones.
 
     Level = epsilon, B = 3*kept*sensitivity/epsilon: each selection is (2*sensitivity/B)-DP and each released entry
@@ -36,7 +37,6 @@ class Peeling:
     dim: int
     kept: int
     kind: ClassVar[str] = "peeling"
-    method: ClassVar[str] = "peel"
     family: ClassVar[Family] = "pure"
     norm: ClassVar[Norm] = "linf"
     reference: ClassVar[str] = "003 Algorithm 4; Dwork, Su and Zhang 2021 (pure composition)"
@@ -53,6 +53,10 @@ class Peeling:
     def scale(self, level: float) -> float:
         """B, of the selections and of the released entries."""
         return 3.0 * self.kept * self.sensitivity / check_level(level)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: ``kept`` selections of 2*sensitivity/B and ``kept`` released entries of sensitivity/B."""
+        return self.kept * (2.0 * self.sensitivity / noise["scale"] + self.sensitivity / noise["scale"])
 
     def check(self, value: Any) -> str | None:
         return check_scores(value, self.dim)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dpspec.privacy.mechanisms.protocol import check_level, check_positive
+from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positive
 from dpspec.privacy.mechanisms.selection import SLACK, check_scores, choose_flip, gaps
 from dpspec.privacy.noise import NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
 
 @dataclass(frozen=True, slots=True)
-class PermuteAndFlip:
+class PermuteAndFlip(Drawn):
     """Visits the candidates in random order and takes the first whose coin of probability exp(epsilon*(score - max)/(2*sensitivity))
     shows a head: epsilon-DP, never worse in expectation than the exponential mechanism. Level = epsilon.
 
@@ -24,7 +25,6 @@ class PermuteAndFlip:
     sensitivity: float
     candidates: int
     kind: ClassVar[str] = "permute-and-flip"
-    method: ClassVar[str] = "permute_and_flip"
     family: ClassVar[Family] = "pure"
     norm: ClassVar[Norm] = "score"
     size: ClassVar[int] = 1
@@ -36,6 +36,10 @@ class PermuteAndFlip:
     def scale(self, level: float) -> float:
         """The temperature 2*sensitivity/epsilon."""
         return 2.0 * self.sensitivity / check_level(level)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon from the temperature."""
+        return 2.0 * self.sensitivity / noise["scale"]
 
     def check(self, value: Any) -> str | None:
         return check_scores(value, self.candidates)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dpspec.privacy.mechanisms.protocol import check_level, check_numbers, check_positive
+from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_numbers, check_positive
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
 
 @dataclass(frozen=True, slots=True)
-class SmoothStudent:
+class SmoothStudent(Drawn):
     """f(D) + S(D)/s*T with T of Student's law with nu degrees of freedom: epsilon-DP. Level = epsilon.
 
     S must satisfy both: S(D) is at least the local sensitivity of f at D, and S(D) <= e^t*S(D') for all neighbours, t = ``smoothing``
@@ -36,7 +37,6 @@ class SmoothStudent:
     resolution: float
     freedom: int = 3
     kind: ClassVar[str] = "smooth-student"
-    method: ClassVar[str] = "smooth"
     family: ClassVar[Family] = "pure"
     norm: ClassVar[Norm] = "none"
     sensitivity: ClassVar[float] = math.nan
@@ -55,12 +55,27 @@ class SmoothStudent:
             )
         return (self.freedom + 1) / (2.0 * math.sqrt(self.freedom) * left) * (1.0 + 2.0**-40)
 
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: the slope of the log density times s = 1/scale, and the cost of dilating."""
+        return (self.freedom + 1) / (2.0 * math.sqrt(self.freedom)) / noise["scale"] + self.freedom * self.smoothing
+
     def check(self, value: Any) -> str | None:
         """``value`` is the pair (f(D), S(D))."""
         problem = check_numbers(value, 2)
         if problem is None and not np.ravel(value)[1] > 0:
             return "the smooth bound is not positive"
         return problem
+
+    @property
+    def claim(self) -> float:
+        """A run states the exponent of its smooth bound."""
+        return self.smoothing
+
+    def blind(self, value: Any) -> tuple[Any, Any]:
+        return None, (0.0, 1.0)
+
+    def distance(self, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
+        raise ValueError("a smooth bound has no one sensitivity; compare the bounds themselves")
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> Array:
         centre, bound = (float(v) for v in np.ravel(value))

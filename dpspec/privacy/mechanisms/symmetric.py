@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dpspec.privacy.mechanisms.protocol import check_level, check_numbers, check_positive
+from dpspec.numeric.norms import length
+from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_numbers, check_positive
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -62,7 +63,7 @@ def fill(upper: Array, dim: int) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianSymmetric:
+class GaussianSymmetric(Drawn):
     """A symmetric matrix plus symmetric Gaussian noise; only the upper triangle of the value is read.
 
     ``shape`` ``isotropic``: N(0, scale^2) on the diagonal and N(0, scale^2/2) off it, that is isotropic noise in the Frobenius inner
@@ -76,7 +77,6 @@ class GaussianSymmetric:
     dim: int
     shape: Literal["isotropic", "upper"] = "isotropic"
     kind: ClassVar[str] = "gaussian-symmetric"
-    method: ClassVar[str] = "gaussian"
     family: ClassVar[Family] = "gaussian"
     norm: ClassVar[Norm] = "l2"
     reference: ClassVar[str] = "Frobenius or upper-triangle l2 sensitivity; 000 section 6.3 (sqrt(2) of replace-one added)"
@@ -94,6 +94,10 @@ class GaussianSymmetric:
     def check(self, value: Any) -> str | None:
         return check_square(value, self.dim)
 
+    def distance(self, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
+        v = np.asarray(one, dtype=float) - np.asarray(other, dtype=float)
+        return length(v if self.shape == "isotropic" else v[np.triu_indices(self.dim)])
+
     def apply(self, value: Any, level: float, noise: NoiseSource) -> Array:
         i, j = np.triu_indices(self.dim)
         weight = np.where(i == j, 1.0, math.sqrt(2.0)) if self.shape == "isotropic" else np.ones(i.size)
@@ -103,7 +107,7 @@ class GaussianSymmetric:
 
 
 @dataclass(frozen=True, slots=True)
-class LaplaceSymmetric:
+class LaplaceSymmetric(Drawn):
     """A symmetric matrix plus independent Laplace(b) noise on its upper triangle, copied: epsilon-DP with epsilon = sensitivity/b.
 
     ``sensitivity``: l1 distance of the upper triangle between neighbours (:func:`second_moment_l1_sensitivity` for second moments).
@@ -113,7 +117,6 @@ class LaplaceSymmetric:
     sensitivity: float
     dim: int
     kind: ClassVar[str] = "laplace-symmetric"
-    method: ClassVar[str] = "laplace"
     family: ClassVar[Family] = "laplace"
     norm: ClassVar[Norm] = "l1"
     reference: ClassVar[str] = "l1 sensitivity of the upper triangle; 000 section 6.3"
@@ -130,6 +133,10 @@ class LaplaceSymmetric:
 
     def check(self, value: Any) -> str | None:
         return check_square(value, self.dim)
+
+    def distance(self, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
+        v = np.asarray(one, dtype=float) - np.asarray(other, dtype=float)
+        return length(v[np.triu_indices(self.dim)], "l1")
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> Array:
         upper = np.asarray(value, dtype=float)[np.triu_indices(self.dim)]

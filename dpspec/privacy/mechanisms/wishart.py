@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dpspec.privacy.mechanisms.protocol import check_level, check_positive
+from dpspec.numeric.norms import length
+from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positive
 from dpspec.privacy.mechanisms.symmetric import Neighbours, check_square
 from dpspec.privacy.noise import Array, NoiseSource, add_rounded
 from dpspec.privacy.schedule import Family, Norm
@@ -22,7 +24,7 @@ def second_moment_nuclear_sensitivity(radius: float, n: int, neighbours: Neighbo
 
 
 @dataclass(frozen=True, slots=True)
-class SymmetrisedWishart:
+class SymmetrisedWishart(Drawn):
     """M + W1 - W2 with W1, W2 independent Wishart(d + 1 degrees, t*I), t = sensitivity/(2*epsilon): epsilon-DP. Level = epsilon.
 
     ``sensitivity``: nuclear norm of M - M' (:func:`second_moment_nuclear_sensitivity`). Proof: with c = 1/(2t) the density of N is
@@ -36,7 +38,6 @@ class SymmetrisedWishart:
     dim: int
     degrees: int = 0  # of each Wishart matrix; at least dim + 1, more is independent noise on top (0: dim + 1)
     kind: ClassVar[str] = "wishart-symmetrised"
-    method: ClassVar[str] = "wishart"
     family: ClassVar[Family] = "pure"
     norm: ClassVar[Norm] = "none"  # the nuclear norm
     reference: ClassVar[str] = "repair of 000 Lemma 6.3.2: difference of two Wishart matrices, nuclear-norm sensitivity"
@@ -52,8 +53,21 @@ class SymmetrisedWishart:
         """t, the scale matrix of both Wishart laws being t*I."""
         return self.sensitivity / (2.0 * check_level(level))
 
+    def numbers(self, level: float) -> dict[str, float]:
+        return {"scale": self.scale(level), "degrees": max(self.degrees, self.dim + 1)}
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: shifting the noise by D costs tr|D|/(2t), and tr|D| is at most the sensitivity."""
+        if noise["degrees"] < self.dim + 1:
+            raise ValueError("symmetrised Wishart noise has at least dim + 1 degrees of freedom")
+        return self.sensitivity / (2.0 * noise["scale"])
+
     def check(self, value: Any) -> str | None:
         return check_square(value, self.dim)
+
+    def distance(self, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
+        """The nuclear norm of the difference."""
+        return length(np.linalg.eigvalsh(np.asarray(one) - np.asarray(other)), "l1")
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> Array:
         """Only the upper triangle of the value is read. Secure source: value and noise are rounded to one public grid."""

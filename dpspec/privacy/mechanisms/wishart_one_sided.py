@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dpspec.privacy.mechanisms.protocol import check_level, check_positive
+from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positive
 from dpspec.privacy.mechanisms.symmetric import Neighbours, check_square
 from dpspec.privacy.noise import Array, NoiseSource, add_rounded
 from dpspec.privacy.schedule import Family, Norm
@@ -82,7 +83,7 @@ def least_noise(dim: int, epsilon: float, delta: float, neighbours: Neighbours =
 
 
 @dataclass(frozen=True, slots=True)
-class Wishart:
+class Wishart(Drawn):
     """M + W_d(m, c*B^2*I), M a sum of x x^T with |x|_2 <= B: (level, ``delta``)-DP. Level = epsilon.
 
     ``sensitivity``: B^2 (radius^2/n for a second moment), the largest trace of one record's term. m and c are those of
@@ -102,7 +103,6 @@ class Wishart:
     missing: int = 0
     server: bool = False
     kind: ClassVar[str] = "wishart"
-    method: ClassVar[str] = "wishart"
     family: ClassVar[Family] = "approx"
     norm: ClassVar[Norm] = "none"
     reference: ClassVar[str] = "000 Lemma 6.3.1, Theorem 6.3.6; degrees and scale from a proved tail of the loss"
@@ -130,8 +130,52 @@ class Wishart:
         """c*B^2, the scale matrix being this times I."""
         return self._least(level)[1] * self.sensitivity
 
+    def numbers(self, level: float) -> dict[str, float]:
+        return {"scale": self.scale(level), "degrees": self.degrees(level)}
+
+    def _drawn(self, noise: Mapping[str, float]) -> tuple[int, float]:
+        """(q, c) of what is left of the noise when ``missing`` parties take theirs away."""
+        degrees = int(noise["degrees"])
+        if degrees != noise["degrees"] or noise["scale"] <= 0:
+            raise ValueError("the degrees are a whole number and the scale is positive")
+        left = degrees - self.missing if self.server else degrees // self.parties * (self.parties - self.missing)
+        return left - self.dim + 1, noise["scale"] / self.sensitivity
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon at ``delta`` by quadrature of the bounding loss and root finding; infinite where the bound says nothing."""
+        q, c = self._drawn(noise)
+        if q <= 2:
+            return math.inf
+        low, high = 1 / (2 * c), 1 / (2 * c) + 1.0
+        while _quadrature(q, c, high, self.neighbours) > self.delta:
+            low, high = high, 2 * high
+            if high > 1e3:
+                return math.inf
+        if _quadrature(q, c, low, self.neighbours) <= self.delta:
+            return low
+        from scipy.optimize import brentq
+
+        def excess(epsilon: float) -> float:
+            return math.log(max(_quadrature(q, c, epsilon, self.neighbours), 1e-300) / self.delta)
+
+        over = brentq(excess, low, high, rtol=1e-10)
+        return float(over) * (1 + 1e-9)
+
+    def sure(self, noise: Mapping[str, float]) -> float:
+        """Probability of outputs that only one of two neighbours can give (a record of length B against none, or against 0): W - x x^T is
+        not positive definite, which is c*Q < 1. No epsilon is finite below this delta."""
+        from scipy.stats import chi2
+
+        q, c = self._drawn(noise)
+        return 1.0 if q <= 0 else float(chi2.cdf(1 / c, q))
+
     def check(self, value: Any) -> str | None:
         return check_square(value, self.dim)
+
+    def distance(self, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
+        """The trace of what one record adds: the positive or the negative part of the difference, whichever is more."""
+        values = np.linalg.eigvalsh(np.asarray(one) - np.asarray(other))
+        return float(max(values[values > 0].sum(), -values[values < 0].sum()))
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> Array:
         """Only the upper triangle of the value is read. Secure source: value and noise are rounded to one public grid."""
@@ -150,16 +194,21 @@ class Wishart:
 
     def delta_by_quadrature(self, level: float, epsilon: float) -> float:
         """The same bound at ``epsilon`` for the noise of ``level``, by quadrature of the hockey-stick: for a second accountant."""
-        from scipy import integrate, stats
-
         q, c = self._least(level)
-        slack = 0.0 if self.neighbours == "replace-one" else 1 / (2 * c)
-        law = stats.chi2(q)
+        return _quadrature(q, c, epsilon, self.neighbours)
 
-        def integrand(x: float) -> float:
-            loss = max(1 / (2 * c), -(q - 2) / 2 * math.log1p(-1 / (c * x)) - slack)
-            return float(max(0.0, -math.expm1(epsilon - loss)) * law.pdf(x))
 
-        top = 1 / (c * -math.expm1(-2 * (epsilon + slack) / (q - 2)))
-        cuts = [1 / c + (top - 1 / c) * u for u in (0.01, 0.1, 0.25, 0.5, 0.75)]
-        return float(law.cdf(1 / c) + integrate.quad(integrand, 1 / c, top, points=cuts, limit=400, epsabs=0, epsrel=1e-9)[0])
+def _quadrature(q: int, c: float, epsilon: float, neighbours: Neighbours) -> float:
+    """The bound of :func:`tail_delta` by quadrature of the hockey-stick; epsilon at least 1/(2c)."""
+    from scipy import integrate, special
+
+    slack = 0.0 if neighbours == "replace-one" else 1 / (2 * c)
+    constant = math.lgamma(q / 2) + q / 2 * math.log(2)
+
+    def integrand(x: float) -> float:
+        loss = max(1 / (2 * c), -(q - 2) / 2 * math.log1p(-1 / (c * x)) - slack)
+        return max(0.0, -math.expm1(epsilon - loss)) * math.exp((q / 2 - 1) * math.log(x) - x / 2 - constant)  # chi-square's density
+
+    top = 1 / (c * -math.expm1(-2 * (epsilon + slack) / (q - 2)))
+    cuts = [1 / c + (top - 1 / c) * u for u in (0.01, 0.1, 0.25, 0.5, 0.75)]
+    return float(special.chdtr(q, 1 / c) + integrate.quad(integrand, 1 / c, top, points=cuts, limit=400, epsabs=0, epsrel=1e-9)[0])

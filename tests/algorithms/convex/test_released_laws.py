@@ -22,7 +22,7 @@ from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise
 from dpspec.privacy.schedule import draws
 from tests.algorithms.support import logistic, minimise, tunables
-from tests.conformance.replay import Blind, moved
+from tests.conformance.replay import Blind
 
 SPEC = """analysis "one release"
 data
@@ -182,7 +182,7 @@ def test_gradients_are_taken_inside_the_set(name, over):
             seen.append(blind.seen)
         for (draw, u), (_, v) in zip(*seen, strict=True):
             mechanism = planned[draw].draw.mechanism
-            assert moved(mechanism, levels[draw], u, v) <= mechanism.sensitivity * (1 + 1e-9), (draw, seed)
+            assert mechanism.distance(levels[draw], u, v) <= mechanism.sensitivity * (1 + 1e-9), (draw, seed)
 
 
 def test_the_batch_that_is_drawn_is_the_one_that_is_read():
@@ -207,7 +207,7 @@ def test_the_batch_that_is_drawn_is_the_one_that_is_read():
         handed.append(np.array(value))
         return np.zeros_like(value)
 
-    release = SimpleNamespace(batch=batch, gaussian=keep)
+    release = SimpleNamespace(batch=batch, draw=keep)
     dp_sgd.run(records, p, tunables(dp_sgd, p, T=4, b=b), release)  # answers are zero, so the point shrinks from 0 to 0
     assert len(batches) == len(handed) == 4
     for rows, value in zip(batches, handed, strict=True):

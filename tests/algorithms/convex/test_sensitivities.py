@@ -51,7 +51,7 @@ def test_a_scaled_difference_moves_no_further_than_planned(length):
             handed[name] = (np.array(value), sensitivity)
             return np.asarray(value)
 
-        release = SimpleNamespace(batch=lambda name: np.arange(4), gaussian=keep)
+        release = SimpleNamespace(batch=lambda name: np.arange(4), draw=keep)
         z = np.full(3, 0.3)
         y = z + length * np.array([0.6, 0.8, 0.0])
         _reduced.estimate(release, records, p, 4, y, z, p.objective.data_gradient(z, records, 8))

@@ -24,7 +24,7 @@ from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise
 from dpspec.privacy.schedule import draws
 from tests.algorithms.support import logistic, minimise
-from tests.conformance.replay import Blind, moved
+from tests.conformance.replay import Blind
 
 SPEC = """analysis "an attained sensitivity"
 data
@@ -101,7 +101,7 @@ def movements(name: str, neighbours: str, *, pure: bool) -> dict[str, float] | N
     found: dict[str, float] = {}
     for (draw, u), (_, v) in zip(*seen, strict=True):
         mechanism = planned[draw].draw.mechanism
-        share = moved(mechanism, levels[draw], u, v, tolerance) / mechanism.sensitivity
+        share = mechanism.distance(levels[draw], u, v, tolerance) / mechanism.sensitivity
         found[draw] = max(found.get(draw, 0.0), share)
     return found
 
@@ -152,7 +152,7 @@ def test_a_scaled_difference_attains_its_sensitivity():
             seen[name] = (np.array(value), sensitivity)
             return np.asarray(value)
 
-        release = SimpleNamespace(batch=lambda name: np.arange(2), gaussian=keep)
+        release = SimpleNamespace(batch=lambda name: np.arange(2), draw=keep)
         _reduced.estimate(release, records, p, 2, y, z, np.zeros(2))
         handed.append(seen["difference"])
     (one, planned), (other, _) = handed
@@ -175,7 +175,7 @@ def test_a_short_difference_is_scaled_by_its_own_bound():
             handed.append((np.array(value), sensitivity))
             return np.asarray(value)
 
-        release = SimpleNamespace(batch=lambda name: np.arange(2), gaussian=keep)
+        release = SimpleNamespace(batch=lambda name: np.arange(2), draw=keep)
         _reduced.difference(release, records, p, 2, np.array([0.5, 0.0]), np.zeros(2))
     (one, planned), (other, _) = handed
     assert 0.5 * (1 - 1e-6) <= np.linalg.norm(one - other) / planned <= 1.0

@@ -27,7 +27,7 @@ class Exact:
     def scale(self, name: str) -> float:
         return 0.0
 
-    def gaussian(self, name: str, value: Any, *, sensitivity: float) -> Any:
+    def draw(self, name: str, value: Any, *, sensitivity: float) -> Any:
         assert sensitivity == self._next(name).sensitivity
         return value
 

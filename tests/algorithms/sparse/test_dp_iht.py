@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import tracemalloc
+from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -77,6 +79,56 @@ def test_a_record_that_is_not_finite_stays_within_g(bad):
     assert np.isfinite(got).all()
     without = dp_iht.clipped_gradient(Records(x[1:], np.ones(3)), w, p, 1.0, (dp_iht.row_norms(x[1:]),))
     assert np.linalg.norm(got - without) <= 1 / n + 1e-12
+
+
+MAGNITUDES = (0.0, 5e-324, 1e-310, 1e-170, 1.6e-162, 1e-162, 1e-100, 1.0, 1e154, 1e300, 1.7e308)
+
+
+@pytest.mark.parametrize("radius", [1e-12, 1.0, 1e16])
+@pytest.mark.parametrize("kind", [np.array, csr_array])
+def test_every_record_of_any_magnitude_stays_within_g_exactly(kind, radius):
+    """One record at a time, in rational arithmetic: |its clipped gradient| <= G up to the rounding of one product an entry. Squares of
+    entries below 1.5e-162 are no numbers to divide by: with |x| = 0 computed, phi' = 1e300 was not clipped."""
+    p = problem(1, 2, squared())
+    for first, second in product(MAGNITUDES, repeat=2):
+        for y in (1.0, -1e165, 1e300, 1.7e308):
+            r = Records(kind([[first, -second]]), np.array([y]))
+            norms = tuple(dp_iht.row_norms(x) for x, _ in dp_iht._blocks(r))
+            g = dp_iht.clipped_gradient(r, np.zeros(2), p, radius, norms)
+            square = sum(Fraction(float(v)) ** 2 for v in g)
+            assert square <= Fraction(radius) ** 2 * (1 + Fraction(1, 2**51)), (first, second, y)
+            longest = max(first, second)
+            if longest > 0 and abs(y) > 2 * (radius / longest) > 1e-290:  # and G is used
+                assert square >= Fraction(radius) ** 2 * (1 - Fraction(1, 10**9)), (first, second, y)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_tiny_record_with_a_huge_response_does_not_move_a_release(sparse):
+    """A plan of its own: D is 100 records of zeros, D' has one record (1e-170, 0, 0) with y = 1e300, whose gradient is 1e130 long."""
+    from dpspec.compiler.plan import make_plan
+    from dpspec.executor.run import run
+    from dpspec.lang.source import parse_text
+
+    text = """analysis "iht"
+data
+  n = 100, d = 3
+  from memory target "y"
+  private, unit person, neighbours replace-one
+privacy central
+  epsilon = 1, delta = 1e-6
+assume
+  sparse(2)
+release w
+  minimise squared over sparse(2)
+  by dp-iht with T = 1, eta = 1
+"""
+    made = make_plan(parse_text(text, surface="dps"))
+    x, y = np.zeros((100, 3)), np.zeros(100)
+    x[0, 0], y[0] = 1e-170, 1e300
+    scale = made.releases[0].calibrated.scale("gradient")
+    for _ in range(3):
+        theta = run(made, csr_array(x) if sparse else x, y).outputs["w"]["theta"]
+        assert np.abs(theta).max() <= 2 / 100 + 10 * scale
 
 
 def test_normalising_by_the_data_moves_every_record():

@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
+from dpspec.numeric.rounding import padded_down, padded_up, sqrt_up
 from dpspec.spec.expr import Expr, evaluate
 from dpspec.spec.model import Ball, Box, Finite, Polytope, Reals, Set, Simplex, Sparse
-from dpspec.symbolic.rounding import padded_down, padded_up, sqrt_up
 
 Shape = Literal["l1", "l2", "linf", "box", "simplex", "reals", "finite", "intercept", "other"]
 Values = Mapping[str, Fraction | int | float]
 
 
 @dataclass(frozen=True, slots=True)
-class RecordDomain:
+class Domain:
     """A set of vectors (or of numbers), described from outside.
 
     ``l1``, ``l2``, ``linf``: the largest norm of a member. ``low``, ``high``: range of every coordinate (of the number itself for a
@@ -48,7 +48,7 @@ class RecordDomain:
         return max(abs(self.low), abs(self.high))
 
 
-UNBOUNDED = RecordDomain(shape="reals")
+UNBOUNDED = Domain(shape="reals")
 
 
 def _ends(e: Expr, names: Values) -> tuple[Fraction, Fraction]:
@@ -64,7 +64,7 @@ def _least(*candidates: Fraction | None) -> Fraction | None:
     return min(known) if known else None
 
 
-def closed(domain: RecordDomain) -> RecordDomain:
+def closed(domain: Domain) -> Domain:
     """The same domain with every norm bound that follows from the others."""
     l1, l2, linf = domain.l1, domain.l2, domain.linf
     if domain.low is not None and domain.high is not None:
@@ -82,13 +82,21 @@ def closed(domain: RecordDomain) -> RecordDomain:
     return replace(domain, l1=l1, l2=l2, linf=linf)
 
 
-def _with_norm(domain: RecordDomain, norm: str, radius: Fraction) -> RecordDomain:
+def meet(a: Domain, b: Domain) -> Domain:
+    """An outer description of what lies in both; of ``a`` itself, shape and all, where ``b`` adds no bound."""
+    low = a.low if b.low is None else b.low if a.low is None else max(a.low, b.low)
+    high = a.high if b.high is None else b.high if a.high is None else min(a.high, b.high)
+    both = replace(a, l1=_least(a.l1, b.l1), l2=_least(a.l2, b.l2), linf=_least(a.linf, b.linf), low=low, high=high)
+    return a if both == a else replace(closed(both), values=(), shape="other")
+
+
+def _with_norm(domain: Domain, norm: str, radius: Fraction) -> Domain:
     if norm == "l1":
         return replace(domain, l1=radius)
     return replace(domain, l2=radius) if norm == "l2" else replace(domain, linf=radius)
 
 
-def record_domain(s: Set, names: Values | None = None, *, dimension: int | None = None) -> RecordDomain:
+def domain_of_set(s: Set, names: Values | None = None, *, dimension: int | None = None) -> Domain:
     """The domain of a set of the language: ``ball(l2, 1)``, ``box(a, b)``, ``simplex``, ``{-1, 1}``, ``R^d``...
 
     ``names`` gives values to the names in radii and ends; ``dimension`` is d (it turns an l_inf bound into an l2 bound; None when
@@ -101,49 +109,49 @@ def record_domain(s: Set, names: Values | None = None, *, dimension: int | None 
             r = _ends(radius, env)[1]
             if r < 0:
                 raise ValueError("a ball with a negative radius is empty")
-            base = RecordDomain(low=-r, high=r, dimension=dimension, shape=norm)
+            base = Domain(low=-r, high=r, dimension=dimension, shape=norm)
             return closed(_with_norm(base, norm, r))
         case Box(low=low, high=high):
             a, b = _ends(low, env)[0], _ends(high, env)[1]
             if a > b:
                 raise ValueError("a box whose lower end exceeds its upper end is empty")
-            return closed(RecordDomain(low=a, high=b, dimension=dimension, shape="box"))
+            return closed(Domain(low=a, high=b, dimension=dimension, shape="box"))
         case Simplex():
             one = Fraction(1)
-            return RecordDomain(l1=one, l2=one, linf=one, low=Fraction(0), high=one, dimension=dimension, shape="simplex")
+            return Domain(l1=one, l2=one, linf=one, low=Fraction(0), high=one, dimension=dimension, shape="simplex")
         case Finite(values=values):
             # an irrational member has no exact place: the interval is kept and the list is dropped
             ends = [_ends(v, env) for v in values]
             exact = tuple(sorted({a for a, b in ends})) if all(a == b for a, b in ends) else ()
-            bounds = RecordDomain(low=min(a for a, _ in ends), high=max(b for _, b in ends), dimension=dimension)
+            bounds = Domain(low=min(a for a, _ in ends), high=max(b for _, b in ends), dimension=dimension)
             return closed(replace(bounds, values=exact, shape="finite" if exact else "other"))
         case Reals():
-            return RecordDomain(dimension=dimension, shape="reals")
+            return Domain(dimension=dimension, shape="reals")
         case Sparse() | Polytope():
-            return RecordDomain(dimension=dimension)
+            return Domain(dimension=dimension)
 
 
-def interval(low: Fraction | int, high: Fraction | int) -> RecordDomain:
+def interval(low: Fraction | int, high: Fraction | int) -> Domain:
     """Numbers between ``low`` and ``high``."""
-    return closed(RecordDomain(low=Fraction(low), high=Fraction(high), dimension=1, shape="box"))
+    return closed(Domain(low=Fraction(low), high=Fraction(high), dimension=1, shape="box"))
 
 
-def finite(*values: Fraction | int) -> RecordDomain:
+def finite(*values: Fraction | int) -> Domain:
     """A finite set of numbers."""
     members = tuple(sorted({Fraction(v) for v in values}))
-    return closed(RecordDomain(values=members, low=members[0], high=members[-1], dimension=1, shape="finite"))
+    return closed(Domain(values=members, low=members[0], high=members[-1], dimension=1, shape="finite"))
 
 
-def ball(norm: Literal["l1", "l2", "linf"], radius: Fraction | int | str, dimension: int | None = None) -> RecordDomain:
+def ball(norm: Literal["l1", "l2", "linf"], radius: Fraction | int | str, dimension: int | None = None) -> Domain:
     """The ball of a norm."""
     r = Fraction(radius)
-    return closed(_with_norm(RecordDomain(low=-r, high=r, dimension=dimension, shape=norm), norm, r))
+    return closed(_with_norm(Domain(low=-r, high=r, dimension=dimension, shape=norm), norm, r))
 
 
-def with_intercept(domain: RecordDomain) -> RecordDomain:
+def with_intercept(domain: Domain) -> Domain:
     """The domain of (x, 1) for x in ``domain``: what a record becomes when an intercept column is appended."""
     one = Fraction(1)
-    return RecordDomain(
+    return Domain(
         l1=None if domain.l1 is None else domain.l1 + 1,
         l2=None if domain.l2 is None else sqrt_up(domain.l2**2 + 1),
         linf=None if domain.linf is None else max(domain.linf, one),
@@ -171,7 +179,7 @@ class Margin:
         return self.low is not None and self.high is not None
 
 
-def margin_range(over: RecordDomain, x: RecordDomain) -> Margin:
+def margin_range(over: Domain, x: Domain) -> Margin:
     """|<w, x>| <= |w|_p |x|_q for the conjugate pairs (2, 2), (1, inf), (inf, 1), whichever is least; signs are used when both sets
     lie in the positive orthant or one of them is the simplex."""
     pairs = (
@@ -200,7 +208,7 @@ def margin_range(over: RecordDomain, x: RecordDomain) -> Margin:
     return Margin(low, high, inner[0], inner[1], True, reason)
 
 
-def _inner(over: RecordDomain, x: RecordDomain, low: Fraction, high: Fraction) -> tuple[Fraction, Fraction] | None:
+def _inner(over: Domain, x: Domain, low: Fraction, high: Fraction) -> tuple[Fraction, Fraction] | None:
     """Margins reached by a record of the largest l2 norm. Conservative: None when the shapes are not both understood.
 
     For two norm balls the aligned vectors reach both ends of the Hoelder bound: equal coordinates, or one coordinate, whichever the

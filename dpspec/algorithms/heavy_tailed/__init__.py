@@ -1,0 +1,1 @@
+"""Means and risks of records with few moments."""

@@ -1,0 +1,1 @@
+"""Arithmetic that guarantees rest on, done once."""
