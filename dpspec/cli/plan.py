@@ -120,20 +120,19 @@ def _read_study(path: Path) -> dict[str, Any]:
 
 def _compared(against: Path, body: dict[str, object], *, quiet: bool) -> dict[str, Any]:
     """Whether the plan is the stored one, and what differs."""
-    from dpspec.compiler.diff import compare
-    from dpspec.compiler.plan import digest
+    from dpspec.compiler.diff import compare, matches, verdict
 
     stored = read_plan(against)
-    parts = ("sha256", "status", "guarantee", "releases")  # a stored hash alone would not notice an edited file
-    if digest([stored.get(part) for part in parts]) == digest([body[part] for part in parts]):
-        return {"path": str(against), "matches": True, "changes": []}
+    if matches(stored, body):  # all that the plan says: a stored hash alone would not notice an edited file
+        return {"path": str(against), "matches": True, "changes": [], "privacy": "same"}
     note(f"DP420: the plan no longer matches {against}")
     changes = compare(stored, body)
     for change in changes:
-        note(f"  {change.area:8} {change.direction:8} {change.what}: {shown(change.old)} -> {shown(change.new)}")
+        note(f"  {change.area:8} {change.direction:12} {change.what}: {shown(change.old)} -> {shown(change.new)}")
+    note(f"  privacy: {verdict(changes)}")
     if not quiet:
         note("help: review the changes, then store the new plan with `dpspec plan SPEC --out FILE`")
-    return {"path": str(against), "matches": False, "changes": [c.to_json() for c in changes]}
+    return {"path": str(against), "matches": False, "changes": [c.to_json() for c in changes], "privacy": verdict(changes)}
 
 
 def read_plan(path: Path) -> dict[str, object]:

@@ -104,7 +104,7 @@ class Plan:
         return {
             "format_version": FORMAT_VERSION,
             "dpspec": __version__,
-            "spec": {"path": self.draft.parsed.path, "sha256": spec_sha256(self.analysis)},
+            "spec": {"path": self.draft.parsed.path, "sha256": spec_sha256(self.analysis), "text": meaning(self.analysis)},
             "sha256": digest(body),
             "analysis": self.analysis.name,
             "status": self.analysis.data.status,
@@ -183,9 +183,15 @@ def published_json(r: ReleaseDraft) -> dict[str, Any]:
 
 
 def task_text(r: ReleaseDraft) -> str:
+    """The task as it is planned: a covariance of which nobody says that the mean is 0 is a second moment."""
     from dpspec.lang.printer import task_text as text
+    from dpspec.spec.model import Estimate
 
-    return text(r.release.task)
+    task = r.release.task
+    planned = None if r.problem is None else r.problem.task
+    if isinstance(task, Estimate) and isinstance(planned, Estimate):
+        task = task.model_copy(update={"what": planned.what})
+    return text(task)
 
 
 def noise_json(r: ReleaseDraft) -> list[dict[str, Any]]:

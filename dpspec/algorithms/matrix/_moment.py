@@ -40,6 +40,15 @@ def second_moment(records: Any, radius: float = np.inf, n: int | None = None) ->
     return np.asarray(total / (records.n if n is None else n))
 
 
+def mean_of(records: Any, radius: float = np.inf) -> Vector:
+    """The mean of the records, each scaled into the l2 ball of ``radius``: (d,). For references only: no release reads it."""
+    total = np.zeros(records.d)
+    for x in blocks(records):
+        norms = np.sqrt(np.einsum("ij,ij->i", x, x))
+        total += (x * np.minimum(1.0, radius / np.maximum(norms, 1e-300))[:, None]).sum(axis=0)
+    return np.asarray(total / records.n)
+
+
 def positive_part(a: Vector, floor: float = 0.0) -> Vector:
     """Eigenvalues below ``floor`` are raised to it: for 0 the nearest positive semi-definite matrix in the Frobenius norm. A positive
     semi-definite matrix is not further from it than from ``a`` in that norm, and at most twice as far in the spectral norm."""
