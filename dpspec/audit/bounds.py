@@ -9,14 +9,20 @@ from dataclasses import dataclass
 from dpspec.audit.components import Component, _Family
 from dpspec.audit.numerics import Atoms, GaussianPair, Pair, bracket, zcdp_epsilon
 
+_AGREE = 1e-6  # estimated rounding errors: by so little two bounds may cross without either being wrong
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """``low`` <= true epsilon <= ``high`` at some delta; ``how``: one line."""
+    """``low`` <= true epsilon <= ``high`` at some delta; ``how``: one line. ``crossed``: one of the two must be wrong."""
 
     low: float
     high: float
     how: str
+
+    @property
+    def crossed(self) -> bool:
+        return self.low > self.high * (1 + _AGREE) + _AGREE
 
     @property
     def tight(self) -> bool:
@@ -56,7 +62,7 @@ def epsilon_range(parts: Sequence[Component], delta: float) -> Range:
         low = max(low, better_low)
         if better_high < high:
             high, how = better_high, "privacy-loss distributions, rounded outwards"
-    return Range(min(low, high) if low <= high * (1 + 1e-6) else low, high, how)
+    return Range(min(low, high) if low <= high * (1 + _AGREE) + _AGREE else low, high, how)
 
 
 def _upper(parts: Sequence[Component], delta: float) -> tuple[float, str]:

@@ -286,7 +286,7 @@ def _draw(row: Mapping[str, Any]) -> dict[str, Any]:
         return {**body, "count": int(uses or 1)}
     if row.get("per") == "user":
         # every user draws for itself; how many of the rounds one user answers is not in the table
-        return {"type": "parallel", "what": f"the {total} rounds of {body['what']}", "parts": total, "event": body}
+        return {"type": "parallel", "what": f"the {total} rounds of {body['what']}", "parts": total, "parts_by": "position", "event": body}
     return {**body, "count": total}
 
 
