@@ -38,6 +38,8 @@ def gaussian_only(parts: Sequence[Component]) -> float | None:
 
 def epsilon_range(parts: Sequence[Component], delta: float) -> Range:
     """Bounds on epsilon at ``delta`` (0 for pure)."""
+    if delta >= 1:
+        return Range(0.0, 0.0, "everything holds at delta 1")
     certain = [c for c in parts if c.breach is not None and (c.breach.delta > delta or (delta == 0 and c.breach.delta == 0))]
     if certain:
         return Range(math.inf, math.inf, "an event of probability above delta is impossible under a neighbour")

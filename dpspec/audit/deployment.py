@@ -271,7 +271,7 @@ class _Loader:
         inner = self.events(body, (*at, key)) if body is not None else ()
         count = fields.get("count")
         whole = isinstance(count, (int, float)) and not WHOLE.fault(count)
-        if isinstance(fields.get("vote"), Mapping):
+        if fields.get("vote") is not None:
             fields["vote"] = self.vote(fields["vote"], (*at, "vote"))
         return Event(kind, fields, int(count) if whole and count is not None else 1, inner, tuple(k for k in m if k not in known))
 
