@@ -229,6 +229,12 @@ class _Loader:
         variant = _variant(_text(m.get("variant")) or stated.get("variant", ""))
         if m.get("variant") and not variant:
             self.unknown(_text(m["variant"]), ("pure", "approx", "zcdp", "gdp"), (*at, "variant"), "privacy variant")
+        rule = _text(m.get("rule") or m.get("accountant")).lower().replace("-", "").replace("_", "")
+        if self.strict and (rule in RULES_WITH_SLACK) != (m.get("slack") is not None):
+            if rule in RULES_WITH_SLACK:
+                self.say("DP674", f"the rule {rule} needs slack, its delta'", (*at, "rule"))
+            else:
+                self.say("DP672", "slack is that of the rules advanced and kov, and none of them is named", (*at, "slack"))
         return Claim(
             epsilon=self.value(m, "epsilon", at, REAL),
             delta=self.number(m, "delta", at, 0, 1),
@@ -409,6 +415,8 @@ class _Loader:
 
 #: Machine numbers that sums are known for; the others saturate or are exact.
 DTYPES = ("float16", "bfloat16", "float32", "float64", *(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64)))
+#: Composition rules that spend a delta of their own.
+RULES_WITH_SLACK = ("kov", "optimalcomposition", "advanced", "advancedcomposition", "strong")
 _TOP = ("audit", "subject", "setting", "claim", "events", "channel", "facts", "tool", "samples", "note", "source")
 
 
@@ -452,7 +460,8 @@ def _beside(loader: _Loader, data: Mapping[str, Any]) -> None:
         if data.get(first) is not None and data.get(second) is not None:
             loader.say("DP672", f"{first} and {second} stand beside each other", (first,), why)
     claim = data.get("claim")
-    if isinstance(claim, Mapping) and claim.get("epsilon_one_report") is not None and data.get("channel") is None:
+    one_report = isinstance(claim, Mapping) and claim.get("epsilon_one_report") is not None
+    if loader.strict and one_report and data.get("channel") is None:
         loader.say("DP672", "epsilon_one_report is about a channel, and none is described", ("claim", "epsilon_one_report"))
 
 

@@ -392,6 +392,8 @@ def _readings(claim: Claim, parts: Sequence[Component], ranged: Range, rho: Rang
         readings.append(Reading("epsilon", claim.epsilon, ranged))
         if claim.variant == "pure" and delta > 0 and parts:
             readings.append(Reading("epsilon at delta 0", claim.epsilon, epsilon_range(parts, 0.0)))
+    if claim.one_report is not None:
+        readings.append(Reading("epsilon of one report", claim.one_report, Range(0.0, math.inf, "no channel is described")))
     if claim.rho is not None:
         readings.append(Reading("rho", claim.rho, rho))
     if claim.mu is not None:

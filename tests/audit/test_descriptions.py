@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -555,6 +556,14 @@ def test_a_delta_that_only_tiny_data_sets_allow_is_remarked_on() -> None:
     assert any(f.code == "DP604" for f in result.findings)
 
 
+def test_a_rule_and_its_slack_stand_together() -> None:
+    for more in ({"rule": "advanced"}, {"rule": "kov"}, {"slack": 1e-6}, {"rule": "sum", "slack": 1e-6}):
+        data = described({"type": "pure", "epsilon": 0.1, "count": 100}, "add_remove", 10)
+        data["claim"].update(more)
+        with pytest.raises(SpecError, match="slack"):
+            audit(data)
+
+
 # ------------------------------------------------------------------------------------------------------------------------ channels
 
 
@@ -863,3 +872,89 @@ def test_charges_of_nothing_are_a_fault() -> None:
     ):
         with pytest.raises(SpecError):
             audit({"setting": {"model": "tool"}, "claim": {}, "tool": tool})
+
+
+# ------------------------------------------------------------------------------------- descriptions that were once certified, as files
+
+
+ONCE_CERTIFIED = {
+    "half an epoch": (
+        """
+setting: {model: central, unit: record, neighbouring: zero_out}
+claim: {epsilon: 1, delta: 1.0e-6}
+events:
+- {type: shuffled, batches: 10, epochs: 0.5, event: {type: gaussian, clip_norm: 1, noise_multiplier: 0.1}}
+""",
+        "refused",
+    ),
+    "a channel beside events": (
+        """
+setting: {model: local, unit: bit}
+claim: {epsilon: 1}
+events:
+- {type: exact}
+channel: {type: matrix, rows: [[0.5, 0.5], [0.5, 0.5]]}
+""",
+        "refused",
+    ),
+    "no neighbours": (
+        """
+setting: {model: local, unit: bit}
+claim: {epsilon: 0.1}
+channel: {type: matrix, neighbours: [], rows: [[1, 0], [0, 1]]}
+""",
+        "refused",
+    ),
+    "its own neighbour": (
+        """
+setting: {model: local, unit: bit}
+claim: {epsilon: 0.1}
+channel: {type: matrix, neighbours: [[0, 0]], rows: [[1, 0], [0, 1]]}
+""",
+        "refused",
+    ),
+    "a rate against size and n": (
+        """
+setting: {model: central, unit: record, neighbouring: replace_one}
+claim: {epsilon: 1, delta: 1.0e-6}
+events:
+- {type: fixed_sampled, rate: 1.0e-6, size: 100, n: 100, event: {type: gaussian, l2_sensitivity: 1, sigma: 0.5}}
+""",
+        "inconsistent",
+    ),
+    "thirty days": (
+        """
+setting: {model: central, unit: user, neighbouring: add_remove, n: 1000000, repeats: 30}
+claim: {epsilon: 1}
+events:
+- {type: laplace, what: daily count, l1_sensitivity: 1, scale: 1}
+""",
+        "violated",
+    ),
+    "an infinite count": (
+        """
+setting: {unit: record, neighbouring: add_remove}
+claim: {epsilon: 1, delta: 1.0e-6}
+events:
+- {type: gaussian, l2_sensitivity: 1, sigma: 100, count: .inf}
+""",
+        "refused",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(ONCE_CERTIFIED))
+def test_descriptions_that_were_once_certified(tmp_path: Path, name: str) -> None:
+    text, answer = ONCE_CERTIFIED[name]
+    file = tmp_path / "deployment.yaml"
+    file.write_text("audit: 1" + text)
+    if answer == "refused":
+        with pytest.raises(SpecError):
+            audit(file)
+        return
+    result = audit(file)
+    assert result.verdict == answer
+    assert result.exit_code == 1
+    if answer == "inconsistent":
+        assert "1e-06 by rate and 1 by size/n" in result.text()
+        assert bounds(result)[1] == pytest.approx(profile_epsilon(2.0, 1e-6), rel=1e-6)  # at rate 1
