@@ -1023,27 +1023,35 @@ class _Body:
     slack: float
     gaussian_below: bool
     assumes: tuple[str, ...] = ()
+    breach: Breach | None = None
 
 
 def _body(event: Event, context: Context, times: int = 1) -> _Body | list[Component]:
     """``times``: uses of one subset."""
     found = [replace(c, count=c.count * times) for c in _inner(event, replace(context, sampled=True))]
-    for c in found:
-        if (c.breach is not None and c.breach.delta > 0) or c.unknown:
-            return found
+    if any(c.unknown for c in found):
+        return [replace(c, under=None, pure_at_least=0.0, rho_at_least=0.0, breach=None, mu=None) for c in found]
+    if any(c.breach is not None and c.breach.delta == 0 for c in found):
+        return [Component(event.what, unknown=f"{event.what}: amplification of a step that is not private at any epsilon is not modelled")]
     for e in _nodes(event.inner):
         if (e.number("contributions") or 1.0) > 1:
             why = f"{event.what}: the records of one unit are drawn one by one, so a unit is sampled more often than a record"
             return [Component(event.what, unknown=why, how="DP629")]
     assumes = tuple(dict.fromkeys(c.assumes for c in found if c.assumes))
-    if all(c.mu is not None for c in found):
+    breach = max((c.breach for c in found if c.breach is not None), key=lambda b: b.delta, default=None)
+    if breach is None and all(c.mu is not None for c in found):
         mu = math.sqrt(sum((c.mu or 0.0) ** 2 * c.count for c in found))
         return _Body(mu, None, math.inf, 0.0, all(c.under is not None for c in found), assumes)
     one = found[0] if len(found) == 1 and found[0].count == 1 else None
     laplace = one.over.epsilon if one is not None and isinstance(one.over, LaplacePair) and one.slack == 0 else None
-    if any(c.breach is not None for c in found):
-        return found
-    return _Body(None, laplace, sum(c.pure * c.count for c in found), sum(c.slack * c.count for c in found), False, assumes)
+    laplace = laplace if breach is None else None
+    return _Body(None, laplace, sum(c.pure * c.count for c in found), sum(c.slack * c.count for c in found), False, assumes, breach)
+
+
+def _sampled(found: Component, body: _Body, rate: float) -> list[Component]:
+    """What is impossible without the record happens as often as the record is drawn."""
+    breach = None if body.breach is None or rate == 0 else replace(body.breach, delta=rate * body.breach.delta)
+    return _assuming([replace(found, breach=breach)], *body.assumes)
 
 
 def _nodes(events: Sequence[Event]) -> list[Event]:
@@ -1092,7 +1100,7 @@ def _model_poisson(event: Event, context: Context) -> list[Component]:
     body = _body(event, context, times)
     if isinstance(body, list):
         return body
-    return _assuming([_poisson(event, context, body, rate)], *body.assumes)
+    return _sampled(_poisson(event, context, body, rate), body, rate)
 
 
 def _poisson(event: Event, context: Context, body: _Body, rate: float) -> Component:
@@ -1140,7 +1148,7 @@ def _model_fixed(event: Event, context: Context) -> list[Component]:
     body = _body(event, context)
     if isinstance(body, list):
         return body
-    return _assuming([_fixed(event, context, body, rate)], *body.assumes)
+    return _sampled(_fixed(event, context, body, rate), body, rate)
 
 
 def _fixed(event: Event, context: Context, body: _Body, rate: float) -> Component:

@@ -25,16 +25,19 @@ from dpspec.spec.diagnostics import SpecError
 Mass: TypeAlias = NDArray[np.float64]
 Array: TypeAlias = NDArray[np.float64]
 Law: TypeAlias = Callable[[Array], tuple[Array, Array]]  # P(X <= x) and P(X > x), each to its own relative accuracy
+Mixture: TypeAlias = tuple[tuple[float, Law], ...]
 Random: TypeAlias = np.random.Generator
 RELATIONS = ("add_remove", "replace_one", "zero_out")
 
 
-def cut(p: Law, q: Law, low: float, high: float, cells: int = 240) -> tuple[Mass, Mass]:
+def cut(p: Law | Mixture, q: Law | Mixture, low: float, high: float, cells: int = 240) -> tuple[Mass, Mass]:
     edges = np.concatenate([[-np.inf], np.linspace(low, high, cells), [np.inf]])
     return masses(p, edges), masses(q, edges)
 
 
-def masses(law: Law, edges: Array) -> Mass:
+def masses(law: Law | Mixture, edges: Array) -> Mass:
+    if isinstance(law, tuple):
+        return sum((weight * masses(part, edges) for weight, part in law), np.zeros(edges.size - 1))
     below, above = law(edges)
     return np.maximum(np.where(below[1:] < 0.5, np.diff(below), -np.diff(above)), 0.0)
 
@@ -47,12 +50,8 @@ def moved(law: Any, shift: float, scale: float) -> tuple[Law, Law]:
     return around(law, shift, scale), around(law, 0.0, scale)
 
 
-def mixed(inner: Law, other: Law, rate: float) -> Law:
-    def both(x: Array) -> tuple[Array, Array]:
-        (a, b), (c, d) = inner(x), other(x)
-        return (1 - rate) * c + rate * a, (1 - rate) * d + rate * b
-
-    return both
+def mixed(inner: Law, other: Law, rate: float) -> Mixture:
+    return (rate, inner), (1 - rate, other)
 
 
 def shows(p: Mass, q: Mass, epsilon: float) -> float:
@@ -307,6 +306,18 @@ def sampled(rng: Random, relation: str) -> tuple[dict[str, Any], tuple[Mass, Mas
     return event, cut(largest(x), largest(other), -span, span)
 
 
+def sampled_step(rng: Random, relation: str) -> tuple[dict[str, Any], tuple[Mass, Mass]]:
+    """Any other step in a sampler: left out of the subset, the step runs as it does for the neighbour."""
+    maker = (integers, threshold, selection, bounded)[int(rng.integers(0, 4))]
+    event, (p, q) = maker(rng, relation)
+    rate = float(rng.choice([0.0, 0.01, 0.2, 0.9]))
+    if rng.random() < 0.2:  # fixed batches: every epoch
+        epochs = int(rng.integers(1, 4))
+        return {"type": "shuffled", "batches": 1, "epochs": epochs, "event": event}, product([coarse((p, q), 40)] * epochs)
+    kind = "fixed_sampled" if relation == "replace_one" else "poisson_sampled"
+    return {"type": kind, "rate": rate, "event": event}, ((1 - rate) * q + rate * p, q)
+
+
 def structure(rng: Random, relation: str) -> tuple[dict[str, Any], tuple[Mass, Mass]]:
     kind = str(rng.choice(["parallel", "sequence", "grouped", "select_until"]))
     event, pair = additive(rng, relation)
@@ -346,7 +357,7 @@ def structure(rng: Random, relation: str) -> tuple[dict[str, Any], tuple[Mass, M
     return {"type": kind, "event": event}, (p[i:] / p[i:].sum(), q[i:] / q[i:].sum())
 
 
-MAKERS = {f.__name__: f for f in (additive, integers, threshold, selection, sparse_vector, bounded, sampled, structure)}
+MAKERS = {f.__name__: f for f in (additive, integers, threshold, selection, sparse_vector, bounded, sampled, sampled_step, structure)}
 
 
 def random_description(rng: Random) -> tuple[str, list[dict[str, Any]], tuple[Mass, Mass]]:

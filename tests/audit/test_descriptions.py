@@ -790,6 +790,20 @@ def test_one_draw_of_a_subset_for_all_uses() -> None:
     assert bounds(audit(described(event, "add_remove")))[1] < high / 10
 
 
+def test_a_failure_inside_of_a_sampler_is_as_rare_as_the_record() -> None:
+    exact = {"type": "poisson_sampled", "rate": 1e-4, "event": {"type": "exact"}}
+    assert audit(described(exact, "add_remove", 1, 1e-5)).verdict == "violated"
+    assert audit(described(exact, "add_remove", 1, 1e-3)).verdict == "not-certified"  # no model from above, and no counterexample
+    tail = math.exp(-19) / 2
+    inner = {"type": "laplace_threshold", "l1_sensitivity": 1, "scale": 1, "threshold": 20}
+    amplified = math.log(1 + 0.1 * (math.e - 1))
+    result = audit(described({"type": "poisson_sampled", "rate": 0.1, "event": inner}, "add_remove", amplified, 0.11 * tail))
+    assert result.verdict == "holds"
+    epochs = {"type": "shuffled", "batches": 10, "epochs": 5, "event": inner}
+    assert bounds(audit(described(epochs, "zero_out", delta=5.01 * tail)))[1] == pytest.approx(5.0)
+    assert audit(described(epochs, "zero_out", 5, 0.5 * tail)).verdict == "violated"
+
+
 def test_shuffled_batches_without_a_record_are_not_certified() -> None:
     event = {"type": "shuffled", "batches": 100, "event": {"type": "gaussian", "clip_norm": 1, "noise_multiplier": 1}}
     result = audit(described(event, "add_remove", 4.4))
