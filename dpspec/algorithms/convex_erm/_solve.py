@@ -5,7 +5,8 @@ w = prox(z - eta*grad(z)) v = (z - w)/eta - grad(z) + grad(w) is a subgradient o
 
 Gradients are computed in doubles, and the guarantee is about the point that is released: the certificate counts their rounding. With
 u = 2^-53, a sum of m vectors of length at most L is off by at most m u m L in any order of summation (Higham 2002, section 4.2), a margin
-<w, x> by d u |w||x|, which turns a record's gradient by d u |w| B at most, and one slope by a few u L.
+<w, x> by d u |w||x|, which turns a record's gradient by d u |w| B at most, and one slope by a few u L beside what its evaluation
+loses (``error``, :mod:`dpspec.symbolic.running`: the proof is about the real gradients, and slopes of terms that cancel are far from them).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def too_fine(p: Problem, tolerance: float) -> str | None:
     """Why a tolerance cannot be certified: a public reason, so that no run fails on it."""
     assert p.loss is not None
     room = ROOM if p.neighbours == "add-remove" else 1
-    least = 4 * _U * room * (min(room * p.n, _ROWS) + p.d + _OPERATIONS) * p.loss.lipschitz
+    least = 4 * _U * room * (min(room * p.n, _ROWS) + p.d + _OPERATIONS) * p.loss.lipschitz + 4 * room * p.loss.gradient_error()
     if tolerance >= least:
         return None
     where = f" of up to {ROOM}*n records" if room > 1 else ""
@@ -52,10 +53,11 @@ def stationary(
     linear: Vector,
     extra: float,
     tolerance: float,
+    error: float = 0.0,
     limit: int = 100_000,
 ) -> Vector:
     """The minimiser up to a subgradient of norm at most ``tolerance``, rounding included. ``smooth``: the smoothness of the data part
-    over n records; ``lipschitz``: of one record.
+    over n records; ``lipschitz``: of one record; ``error``: how far a record's computed gradient is from the real one at its margin.
 
     ``n`` is the public divisor. There may be more records (add-remove), and then the data part is steeper: the solver's steps follow how
     many there are, the tolerance does not, and only the time tells.
@@ -72,7 +74,7 @@ def stationary(
 
     def rounding(w: Vector) -> float:
         data = share * (min(records.n, _ROWS) + w.size + _OPERATIONS) * lipschitz + w.size * smooth * norm(w)
-        return float(_U * (data + 4 * (ridge * norm(w) + norm(linear))))
+        return float(share * error + _U * (data + 4 * (ridge * norm(w) + norm(linear))))
 
     w = f.over.start(linear.size)
     if f.over.kind == "reals" and f.smooth_penalty and f.curvature is not None and w.size <= 1000:

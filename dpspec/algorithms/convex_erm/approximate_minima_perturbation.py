@@ -103,7 +103,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     assert p.loss is not None
     f = p.objective
-    w = stationary(f, records, p.n, p.loss.smooth, p.loss.lipschitz, np.zeros(p.d), t.ridge, t.tolerance)
+    w = stationary(f, records, p.n, p.loss.smooth, p.loss.lipschitz, np.zeros(p.d), t.ridge, t.tolerance, p.loss.gradient_error())
     noisy = (release.norm_laplace if is_pure(p) else release.gaussian)("output", w, sensitivity=sensitivity(p, t))
     return Estimate(f.over.project(np.asarray(noisy)))
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
+from dpspec.algorithms.objective import margins
 from dpspec.algorithms.sets import Vector, hard_threshold, project_l2
 from dpspec.algorithms.sparse._central import moved, pieces, rounded_up
 from dpspec.privacy.mechanisms.gaussian import Gaussian
@@ -178,7 +179,7 @@ def clipped_gradient(records: Any, w: Vector, p: Problem, radius: float, norms: 
     total = np.zeros(w.size)
     for (x, y), length in zip(_blocks(records), norms, strict=True):
         with np.errstate(all="ignore"):
-            c = p.objective.slope(np.asarray(x @ w), y)
+            c = p.objective.slope(margins(x, w), y)
             c = np.clip(c, -(radius / length), radius / length)
         usable = np.isfinite(c) & np.isfinite(length)
         if not usable.all():
