@@ -2,8 +2,8 @@
 
 W has the shape (K, d). Algorithms see it as the vector of its K*d entries, row after row, so norms are Frobenius norms and sets are sets
 of vectors of K*d numbers; only this file knows the matrix. A block of records takes one matrix product each way: the margins
-Z = W X^T (K, rows), and (softmax(Z) - onehot(y)) X for the gradient. A record's slope, a vector of K numbers, is kept to its certified l2 norm
-as in :mod:`dpspec.algorithms.objective` (:func:`bounded`).
+Z = W X^T (K, rows), and (softmax(Z) - onehot(y)) X for the gradient. A record's slope, a vector of K numbers, is kept to its certified
+l2 norm as in :mod:`dpspec.algorithms.objective` (:func:`bounded`).
 
 Under add-remove (``alone``) a record's margins must not depend on where it stands in its block, as they do by a few units in a
 matrix product: they are then summed record by record. Under the other relations every record keeps its place.
@@ -159,11 +159,7 @@ class Multinomial(Objective):
             return np.asarray((s[:, :, None] * dense[:, None, :]).reshape(len(s), -1))
 
 
-def multinomial(
-    classes: int, over: ConstraintSet, *, factor: float = 1.0, l2: float = 0.0, l1: float = 0.0, alone: bool = False, **bounds: float
-) -> Multinomial:
-    """The objective of a ``minimise multinomial(K)`` task; ``over``: a set of vectors of K*d numbers; ``bounds``: limit and length of
-    :class:`~dpspec.algorithms.objective.Objective`."""
-    return Multinomial(
-        phi=value, slope=slope, curvature=slope, l2=l2, l1=l1, over=over, classes=classes, factor=factor, alone=alone, **bounds
-    )
+def multinomial(classes: int, over: ConstraintSet, *, factor: float = 1.0, l2: float = 0.0, l1: float = 0.0, **more: Any) -> Multinomial:
+    """The objective of a ``minimise multinomial(K)`` task; ``over``: a set of vectors of K*d numbers; ``more``: alone, and limit and
+    length of :class:`~dpspec.algorithms.objective.Objective`."""
+    return Multinomial(phi=value, slope=slope, curvature=slope, l2=l2, l1=l1, over=over, classes=classes, factor=factor, **more)

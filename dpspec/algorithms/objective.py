@@ -13,7 +13,7 @@ which the sensitivities count. Where a sensitivity uses that gradients are short
 are close, the slope, or the difference of the two slopes, is cut at that bound in the same way (``within``).
 
 A sum over neighbours differs by one record's term only when the other terms are the same doubles. A margin <w, x> is therefore summed
-record by record in one order (:func:`margins`): products of BLAS round a row by its place in the block, which moves when a record is left out.
+record by record in one order (:func:`margins`): products of BLAS round a row by its place in the block, which moves when a record leaves.
 
 Nothing warns: a message on stderr would say that some record overflowed.
 """

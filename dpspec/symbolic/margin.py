@@ -35,7 +35,8 @@ class MarginLoss:
 
     What is evaluated is a direct formula, or the form of :mod:`dpspec.symbolic.stable`. Neither is the real function: where terms cancel or
     overflow, results may be off by more than the function itself, or no number at all. With ``limit`` and ``curve``, certified bounds of
-    the first and the second derivative, the results keep to them (:func:`bounded`); how far they may be from the real ones is said by :func:`dpspec.symbolic.running.slope_error`.
+    the first and the second derivative, the results keep to them (:func:`bounded`); how far they may be from the real ones is said by
+    :func:`dpspec.symbolic.running.slope_error`.
     """
 
     name: str

@@ -5,8 +5,8 @@ At a step at y with the anchor z two kinds of vectors are released, and nothing 
 * ``anchor``: grad F(z) + N(0, s_a^2 I) or less where gradients at z are short, F the mean over all records, sensitivity 2L/n (replace-one);
 * ``difference``: the mean over a fresh secret batch of b records of grad f(y) - grad f(z), plus noise. A record's summand has norm at most
   c = min(2L, B|y - z|), to which its difference of slopes is cut in the doubles that run, so under replace-one the mean moves by 2c/b.
-  y and z are functions of earlier releases, so the vector is scaled by 2L/c first and the noise is drawn at the sensitivity 4L/b that stands in the plan: adaptive composition at a fixed noise
-  multiplier (000 has the full 2G for every step and treats it as 1).
+  y and z are functions of earlier releases, so the vector is scaled by 2L/c first and the noise is drawn at the sensitivity 4L/b that
+  stands in the plan: adaptive composition at a fixed noise multiplier (000 has the full 2G for every step and treats it as 1).
 
 The batch is a uniform subset of exactly b of the n records, drawn for every step: the sampler that the accountant assumes under
 replace-one. Documents draw one record; then the noise that a record needs when it is drawn (4L against a mean over all) makes the method
