@@ -10,8 +10,10 @@ The objective is F(w) + extra/2 |w|^2 + <linear, w> over the set, mu-strongly co
 
 Gradients are computed in doubles, and the guarantee is about the point that is released: both proofs count their rounding. With
 u = 2^-53, a sum of m vectors of length at most L is off by at most m u m L in any order of summation (Higham 2002, section 4.2), a margin
-<w, x> by d u |w||x|, which turns a record's gradient by d u |w| B at most, and one slope by a few u L. The second proof takes margins by a
-compensated product and sums exactly, which leaves 2 u |w||x| and u of the sum. A step is rounded by a few u of its point and its length.
+<w, x> by d u |w||x|, which turns a record's gradient by d u |w| B at most, and one slope by a few u L beside what its evaluation loses
+(``error``, :mod:`dpspec.symbolic.running`: the proof is about the real gradients, and slopes of terms that cancel are far from them). The
+second proof takes margins by a compensated product and sums exactly, which leaves 2 u |w||x| and u of the sum. A step is rounded by a few u
+of its point and its length.
 """
 
 from __future__ import annotations
@@ -61,10 +63,11 @@ def reach(
     at_zero: float = math.inf,
     classes: int = 1,
     plain: bool = True,
+    lost: float = 0.0,
 ) -> Reach:
     """The a priori proof in numbers. ``share``: records over n, at least 1; ``smooth``, ``lipschitz``: of one record; ``strong``: mu, the
     ridge in all; ``linear``: the norm of the linear term; ``at_zero``: how far a record's loss at 0 is above its infimum; ``plain``: the
-    regulariser is a ridge or nothing.
+    regulariser is a ridge or nothing; ``lost``: how far a record's computed gradient is from the real one at its margin.
 
     |w0 - w*| is at most the set's extent and, where 0 is in the set, (share L + |linear|)/mu (strong monotonicity at 0, where l1 and
     group terms are least) and what mu/2 |w*|^2 - |linear||w*| <= share*at_zero allows.
@@ -80,7 +83,7 @@ def reach(
     data = share * (OPERATIONS * lipschitz + (4 + (d // classes if classes > 1 else 0)) * smooth * longest)
     pull = share * lipschitz + strong * longest + linear
     step = step_rounding(over, d, plain) * (2 * steep * longest + pull)
-    error = U * (data + step + 4 * (strong * longest + linear))
+    error = share * lost + U * (data + step + 4 * (strong * longest + linear))
     return Reach(ERRORS * error, course(steep, strong, far, tolerance))
 
 
@@ -107,6 +110,7 @@ def unreached(p: Problem, tolerance: float, extra: float, linear: float = 0.0) -
         at_zero=p.loss.at_zero,
         classes=p.loss.classes,
         plain=p.loss.smooth_penalty,
+        lost=p.loss.gradient_error(),
     )
     where = f" of up to {ROOM}*n records" if room > 1 else ""
     if not tolerance >= found.least:
@@ -136,9 +140,10 @@ def stationary(
     limit: int = 100_000,
     *,
     at_zero: float = math.inf,
+    lost: float = 0.0,
 ) -> Vector:
     """A point within ``tolerance``/mu of the minimiser, mu = l2 + extra, rounding included. ``smooth``: the smoothness of the data part
-    over n records; ``lipschitz``: of one record; ``at_zero``: as for :func:`reach`.
+    over n records; ``lipschitz``: of one record; ``at_zero``, ``lost``: as for :func:`reach`.
 
     ``n`` is the public divisor. There may be more records (add-remove), and then the data part is steeper: the solver's steps follow how
     many there are, the tolerance does not, and only the time tells.
@@ -158,7 +163,7 @@ def stationary(
 
         def rounding(w: Vector) -> float:
             data = share * ((min(records.n, _ROWS) + w.size + OPERATIONS) * lipschitz + w.size * smooth * norm(w))
-            return float(U * (data + 4 * (ridge * norm(w) + norm(linear))))
+            return float(share * lost + U * (data + 4 * (ridge * norm(w) + norm(linear))))
 
         def certified(z: Vector, g: Vector, w: Vector) -> bool:
             if not norm(z - w) * steep <= 0.5 * tolerance:
@@ -186,6 +191,7 @@ def stationary(
             at_zero=at_zero,
             classes=getattr(f, "classes", 1),
             plain=f.smooth_penalty,
+            lost=lost,
         )
         if known.course is None or not tolerance >= known.least:
             raise ValueError("the tolerance that the guarantee needs is not certain to be reached")

@@ -104,7 +104,8 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     assert p.loss is not None
     f = p.objective
-    w = stationary(f, records, p.n, p.loss.smooth, p.loss.lipschitz, np.zeros(p.d), t.ridge, t.tolerance, at_zero=p.loss.at_zero)
+    at_zero, lost = p.loss.at_zero, p.loss.gradient_error()
+    w = stationary(f, records, p.n, p.loss.smooth, p.loss.lipschitz, np.zeros(p.d), t.ridge, t.tolerance, at_zero=at_zero, lost=lost)
     noisy = release.draw("output", w, sensitivity=sensitivity(p, t))
     return Estimate(f.over.project(np.asarray(noisy)))
 
