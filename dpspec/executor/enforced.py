@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpspec.compiler.draft import Draft, ReleaseDraft
+from dpspec.numeric.norms import clip_rows
 
 Vector: TypeAlias = NDArray[np.float64]
 
@@ -111,9 +112,7 @@ def _pairs(draft: Draft, simulation: Any, key: tuple[int, int], radius: float, s
         made, _ = enforce(Records(x.copy(), None if y is None else y.copy()), draft.analysis.data, known)
         s = np.asarray(made.x)
         if math.isfinite(radius):
-            norms = np.linalg.norm(s, axis=1)
-            if (norms > radius).any():
-                s = s * np.minimum(1.0, radius / np.maximum(norms, 1e-300))[:, None]
+            s = clip_rows(np.array(s), radius)
         yield (x, y), (s, made.y)
 
 

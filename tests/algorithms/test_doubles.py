@@ -417,7 +417,7 @@ def test_a_smooth_difference_is_cut_to_its_own_bound():
         return value
 
     for batch in batches:
-        fake = SimpleNamespace(batch=lambda name: np.arange(2), gaussian=keep)
+        fake = SimpleNamespace(batch=lambda name: np.arange(2), draw=keep)
         _reduced.difference(fake, batch, p, 2, y, z)
     gaps = [abs(Fraction(float(a[0])) - Fraction(float(b[0]))) for a, _ in seen for b, _ in seen]
     assert max(gaps) <= Fraction(seen[0][1])
@@ -441,7 +441,7 @@ def test_gradients_near_the_origin_are_as_close_as_they_are_said_to_be(name, sha
 
     for i in range(len(x)):
         enforced, _ = enforce(Records(x[i : i + 1], y[i : i + 1]), draft.analysis.data, values(draft))
-        noisy_gradient(SimpleNamespace(gaussian=keep), enforced, p, share * w)
+        noisy_gradient(SimpleNamespace(draw=keep), enforced, p, share * w)
     assert max(v for v, _ in seen) - min(v for v, _ in seen) <= seen[0][1]
 
 

@@ -58,8 +58,8 @@ def spec(tmp_path: Path) -> Path:
 def draws(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the draws that were made."""
     made: list[str] = []
-    plain = Release.gaussian
-    monkeypatch.setattr(Release, "gaussian", lambda self, name, *a, **k: (made.append(name), plain(self, name, *a, **k))[1])
+    plain = Release.draw
+    monkeypatch.setattr(Release, "draw", lambda self, name, *a, **k: (made.append(name), plain(self, name, *a, **k))[1])
     return made
 
 

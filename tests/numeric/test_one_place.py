@@ -46,6 +46,13 @@ ALLOWED = {
         "graphical_lasso",
     ): "the step of a solver; its result is certified by a duality gap",
     ("dpspec/algorithms/matrix/_lasso.py", "_certified"): "an l1 penalty, which neither underflows nor divides anything",
+    (
+        "dpspec/algorithms/multinomial.py",
+        "bounded",
+    ): "slopes in [-1, 1], whose squares do not overflow; those that underflow are far below the cap, and its margins say so",
+    ("dpspec/compiler/centred.py", "centred"): PUBLIC,
+    ("dpspec/executor/enforced.py", "add"): STUDY,
+    ("dpspec/executor/enforced.py", "_weights"): STUDY,
     ("dpspec/algorithms/objective.py", "regulariser"): "the public penalty of an iterate",
     ("dpspec/algorithms/objective.py", "smooth"): STUDY + " (the reference `optimum`)",
     ("dpspec/algorithms/objective.py", "optimum"): STUDY + " (the reference `optimum`)",

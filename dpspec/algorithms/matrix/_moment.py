@@ -44,8 +44,7 @@ def mean_of(records: Any, radius: float = np.inf) -> Vector:
     """The mean of the records, each scaled into the l2 ball of ``radius``: (d,). For references only: no release reads it."""
     total = np.zeros(records.d)
     for x in blocks(records):
-        norms = np.sqrt(np.einsum("ij,ij->i", x, x))
-        total += (x * np.minimum(1.0, radius / np.maximum(norms, 1e-300))[:, None]).sum(axis=0)
+        total += (clip_rows(np.array(x), radius) if np.isfinite(radius) else x).sum(axis=0)
     return np.asarray(total / records.n)
 
 
