@@ -14,6 +14,10 @@ from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
 
+#: Below, discrete Laplace noise of 2^29/level steps reaches the end of 64-bit integers with a probability above e^-200.
+LEAST_LEVEL = 2.0**-26
+
+
 @dataclass(frozen=True, slots=True)
 class NoisyMax:
     """The index of the greatest score + noise, noise of scale 2*sensitivity/epsilon. Level = epsilon; each choice is epsilon-DP.
@@ -50,12 +54,15 @@ class NoisyMax:
 
     def scale(self, level: float) -> float:
         """The scale of the noise on each score."""
+        if self.noise == "laplace" and check_level(level) < LEAST_LEVEL:
+            raise ValueError(f"an epsilon of {level:.3g} for one noisy maximum is below 2^-26: its Laplace noise does not fit 64-bit integers")
         return 2.0 * self.sensitivity / check_level(level)
 
     def check(self, value: Any) -> str | None:
         return check_scores(value, self.candidates)
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> int:
+        self.scale(level)  # refuses levels that cannot be drawn
         v = gaps(value, 2.0 * self.sensitivity)
         if self.noise == "gumbel":
             return choose_exponential(v * (check_level(level) * SLACK), noise)

@@ -77,7 +77,8 @@ def least_noise(dim: int, epsilon: float, delta: float, neighbours: Neighbours =
             break
         step = max(1, q // 16)
         q += step
-    assert best is not None
+    if best is None:
+        raise ValueError(f"no Wishart noise in dimension {dim} is found for epsilon {epsilon:.3g} and delta {delta:.3g}")
     return best[1], best[2]
 
 
