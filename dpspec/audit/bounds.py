@@ -27,7 +27,10 @@ def gaussian_only(parts: Sequence[Component]) -> float | None:
     """mu of the composition when every part is exactly Gaussian."""
     if not parts or any(c.mu is None or c.breach is not None or c.unknown for c in parts):
         return None
-    return math.sqrt(math.fsum((c.mu or 0.0) ** 2 * c.count for c in parts))
+    try:
+        return math.sqrt(math.fsum((c.mu or 0.0) ** 2 * c.count for c in parts))
+    except OverflowError:
+        return math.inf
 
 
 def epsilon_range(parts: Sequence[Component], delta: float) -> Range:
@@ -44,10 +47,7 @@ def epsilon_range(parts: Sequence[Component], delta: float) -> Range:
             return Range(0.0, 0.0, "nothing depends on the record")
         from dpspec.privacy.gaussian import epsilon_of
 
-        if mu > 1e6:  # the profile is a step at mu^2/2, of width mu
-            half = mu * mu / 2
-            return Range(half if exact_gaussian and delta < 0.4 else 0.0, zcdp_epsilon(half, delta), f"Gaussian DP, mu = {mu:.6g}")
-        value = epsilon_of(mu, delta)
+        value = epsilon_of(mu, delta) if math.isfinite(mu) else math.inf
         return Range(value if exact_gaussian else 0.0, value, f"Gaussian DP, mu = {mu:.6g}, analytic profile")
     high, how = _upper(parts, delta)
     low = _lower(parts, delta)

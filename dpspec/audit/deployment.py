@@ -10,7 +10,6 @@ import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
 from dpspec.audit.vocabulary import (
@@ -29,6 +28,7 @@ from dpspec.audit.vocabulary import (
 )
 from dpspec.audit.yamlread import Path, Read, read_yaml
 from dpspec.spec.diagnostics import Diagnostic, Span, SpecError, has_errors
+from dpspec.spec.ratio import ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,8 +365,8 @@ def numeric(value: Any) -> Any:
         text = value.strip()
         if text and text[0] in "0123456789.+-":
             try:
-                return float(Fraction(text))
-            except (ValueError, ZeroDivisionError):
+                return float(ratio(text))
+            except (ValueError, OverflowError):
                 return value
     return value
 

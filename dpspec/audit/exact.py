@@ -12,7 +12,6 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from dpspec.audit.components import vote_loss
 from dpspec.audit.deployment import ChannelSpec, numeric
 from dpspec.audit.numerics import Array, laplace_cdf
 from dpspec.spec.diagnostics import Diagnostic, SpecError
+from dpspec.spec.ratio import ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +161,8 @@ def _checked(rows: Any) -> Array:
 
 def _entry(value: Any) -> float:
     if isinstance(value, str):
-        return float(Fraction(value.strip()))
-    if isinstance(value, bool):
+        return float(ratio(value))
+    if isinstance(value, bool) or (isinstance(value, int) and abs(value) > 10**300):
         raise ValueError("no number")
     return float(value)
 
@@ -173,15 +173,19 @@ def load_channel(text: str, name: str = "") -> ChannelSpec:
     if stripped.startswith(("{", "[")):
         try:
             data = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise SpecError([Diagnostic("DP670", "error", f"this is not JSON: {error}")], path=name) from None
+        except (ValueError, RecursionError) as error:
+            why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+            raise SpecError([Diagnostic("DP670", "error", f"this is not JSON: {why}")], path=name) from None
         if isinstance(data, list):
             return ChannelSpec("matrix", {"rows": data})
         body = data.get("channel", data)
-        if "rows" not in body:
+        if not isinstance(body, dict) or "rows" not in body:
             raise _refuse("a channel in JSON needs rows")
         return ChannelSpec("matrix", dict(body))
-    table = [row for row in csv.reader(io.StringIO(text)) if any(cell.strip() for cell in row)]
+    try:
+        table = [row for row in csv.reader(io.StringIO(text)) if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise SpecError([Diagnostic("DP670", "error", f"this is not comma-separated text: {error}")], path=name) from None
     if not table:
         raise _refuse("the file is empty")
 
@@ -226,8 +230,18 @@ def _matrix(c: ChannelSpec) -> ExactResult:
     if not isinstance(rows, (list, tuple)):
         raise _refuse("a channel matrix needs rows")
     pairs = c.fields.get("neighbours")
-    chosen = None if pairs is None else [(int(a), int(b)) for a, b in pairs]
+    chosen = None if pairs is None else _pairs(pairs)
+    for name in ("inputs", "outputs"):
+        if not isinstance(c.fields.get(name), (list, tuple, type(None))):
+            raise _refuse(f"{name} must be a list of names, one for each {'row' if name == 'inputs' else 'column'}")
     return matrix_privacy(rows, c.fields.get("inputs"), c.fields.get("outputs"), chosen)
+
+
+def _pairs(pairs: Any) -> list[tuple[int, int]]:
+    try:
+        return [(int(a), int(b)) for a, b in pairs]
+    except (TypeError, ValueError, OverflowError):
+        raise _refuse("neighbours must be a list of pairs of row numbers", "such as [[0, 1], [1, 2]]") from None
 
 
 def _bits(c: ChannelSpec) -> tuple[float, float]:

@@ -192,6 +192,8 @@ def _read_text(path: Path, delimiter: str, wanted: Wanted) -> Frame:
                 parse_options=ParseOptions(delimiter=delimiter),
                 convert_options=options,
             )
+    except MemoryError:  # the library's own is an ArrowException as well; it says nothing about the file
+        raise
     except ArrowException as error:
         reason = str(error) or "unreadable"
     if table is None:
@@ -231,7 +233,9 @@ def _read_arrow(path: Path, wanted: Wanted, *, parquet: bool) -> Frame:
     reason = ""
     try:
         table = pq.read_table(str(path), use_threads=False) if parquet else feather.read_table(str(path), use_threads=False)
-    except (ArrowException, OSError) as error:
+    except MemoryError:
+        raise
+    except (ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         reason = str(error) or "unreadable"
     if table is None:
         _unreadable(path, kind, reason, wanted)
@@ -241,14 +245,14 @@ def _read_arrow(path: Path, wanted: Wanted, *, parquet: bool) -> Frame:
 
 
 def _read_numpy(path: Path) -> Frame:
-    from zipfile import BadZipFile
-
     loaded: Any = None
     try:
         found = np.load(path, allow_pickle=False)
         loaded = found if isinstance(found, np.ndarray) else {k: found[k] for k in found.files}
-    except (ValueError, OSError, EOFError, BadZipFile):
-        pass
+    except MemoryError:
+        raise
+    except Exception:  # a broken archive makes the readers of NumPy and of zip files raise nearly anything
+        loaded = None
     if loaded is None:
         fail(
             "DP502", f"{path.name} cannot be read as a NumPy file of numbers", "save plain arrays, without pickled objects", path=str(path)
@@ -266,7 +270,9 @@ def _read_libsvm(path: Path, wanted: Wanted) -> Frame:
     reason = ""
     try:
         loaded = load_svmlight_file(str(path), n_features=width, zero_based=False)
-    except (ValueError, OverflowError, UnicodeDecodeError) as error:
+    except MemoryError:
+        raise
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         reason = str(error)
     if loaded is None:
         if "n_features was set to" in reason:
@@ -316,6 +322,8 @@ def from_memory(memory: Any, where: str = "the data in memory", width: int | Non
 
         try:
             built = table({str(k): np.asarray(v) for k, v in memory.items()})
+        except MemoryError:
+            raise
         except (ArrowException, ValueError, TypeError):
             built = None
         if built is None:

@@ -149,7 +149,7 @@ def _drawable(found: Mapping[str, Leaf], levels: Mapping[str, float]) -> None:
         mechanism = leaf.draw.mechanism
         try:
             scale = mechanism.scale(levels[name])
-            if not (math.isfinite(scale) and scale > 0):
+            if scale <= 0 or math.isinf(scale):
                 raise ValueError(f"the noise scale would be {scale:.3g}")
             if mechanism.norm in ("l1", "l2") and mechanism.family in ("gaussian", "laplace") and "discrete" not in mechanism.kind:
                 spread = math.sqrt(mechanism.size) if mechanism.family == "gaussian" else float(mechanism.size)

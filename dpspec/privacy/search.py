@@ -263,7 +263,7 @@ def search(
     if not by_zcdp > 0:
         raise CalibrationError(
             "DP308",
-            f"epsilon {float(epsilon):.3g} with delta {float(delta):.3g} is too small a budget for this schedule: no rho of zCDP fits into it",
+            f"epsilon {float(epsilon):.3g} with delta {float(delta):.3g} is too small a budget: no rho of zCDP fits into it",
             "raise epsilon or delta",
         )
 
@@ -325,6 +325,8 @@ def _checkable(
     rarest = min((block.sampling.rate for block in blocks(tree) if block.sampling is not None), default=1.0)
     if epsilon >= Fraction(1, 10**6) and uses <= 10**5 and rarest >= 1e-6:
         return True
+    if not second.bearable(tree, levels, float(epsilon), float(delta), 5e5):
+        return False
     stated = Guarantee("approx", epsilon=float_up(epsilon), delta=float_up(delta))
     try:
         second.recheck(Calibrated(tree, levels, stated, accountant, neighbours))
@@ -348,9 +350,7 @@ def _log_epsilon(leaf: Leaf, level: float) -> float:
     return -math.log(level) if leaf.draw.mechanism.family == "laplace" else math.log(level)
 
 
-def _start(
-    found: Mapping[str, Leaf], share: Mapping[str, Fraction], by_zcdp: Fraction, budget_epsilon: Fraction, delta: Fraction
-) -> float:
+def _start(found: Mapping[str, Leaf], share: Mapping[str, Fraction], by_zcdp: Fraction, budget_epsilon: Fraction, delta: Fraction) -> float:
     """log of a first rho: the one at which the draws spend about the mu^2 of zCDP, a sampled use q^2 (e^(1/z^2) - 1) as in the central
     limit and any other use 1/z^2 = 2*rho*share/count (no guarantee rests on it)."""
     target = 2 * float(by_zcdp)

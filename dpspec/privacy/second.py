@@ -20,8 +20,9 @@ are assembled here from its distributions.
 
 **Tolerance.** Closed forms against closed forms: 1e-6 of epsilon, either way. zCDP against the RDP accountant: 1e-3 above (its best order
 is one of a list). PLD against PLD: 0.25 % above, 0.25 % below, of epsilon or of delta (the library's grid is chosen for 0.03 % and refined
-when that does not suffice). A first accountant that is no tight one (pure sum, zCDP) may be any amount above. Beyond: :class:`AccountingMismatch`. The
-library's transform has a floor near 1e-15, so below delta = 1e-10 a PLD is compared at delta = 1e-9, and the first accountant, so
+when that does not suffice). A first accountant that is no tight one (pure sum, zCDP) may be any amount above. Beyond:
+:class:`AccountingMismatch`. The library's transform has a floor near 1e-15, so below delta = 1e-10 a PLD is compared at delta = 1e-9,
+and the first accountant, so
 checked, is run once more on the levels at the delta that was asked for.
 """
 
@@ -302,22 +303,25 @@ def _by_pld(tree: Tree, levels: Mapping[str, float], epsilon: float, delta: floa
     step = _step(tree, levels, epsilon, delta)
     found = spent = math.inf
     for _ in range(4):  # few steps of a bounded loss need a finer grid than the rule says
-        whole = _distribution(tree, levels, neighbours, step)
+        try:
+            whole = _distribution(tree, levels, neighbours, step)
+        except (ArithmeticError, LookupError, MemoryError, ValueError) as problem:  # doubles fail the library at the rim
+            raise AccountingMismatch(f"DP307: dp_accounting has no distribution for levels {dict(levels)}: {problem}") from problem
         found = min(found, float(whole.get_epsilon_for_delta(delta)))
         spent = min(spent, float(whole.get_delta_for_epsilon(epsilon)))
         if found <= epsilon * (1 + _GRID) or spent <= delta * (1 + _GRID):
             break
         step /= 8
-        if _span(tree, levels) / step > 3e6 or not _points(tree, levels, epsilon, step) <= _AT_MOST:
+        if _span(tree, levels) / step > 3e6 or not _points(tree, levels, epsilon, step) <= 1e6:
             break
     return found, spent
 
 
-def bearable(tree: Tree, levels: Mapping[str, float], epsilon: float, delta: float) -> bool:
+def bearable(tree: Tree, levels: Mapping[str, float], epsilon: float, delta: float, most: float = _AT_MOST) -> bool:
     """Whether :func:`recheck` of distributions takes seconds: by the number of grid points of one use of each draw, and of all together."""
     if delta < _FLOOR:
         delta, epsilon = _COMPARED_AT, max(epsilon, 1e-9)
-    return _points(tree, levels, epsilon, _step(tree, levels, epsilon, delta)) <= _AT_MOST
+    return _points(tree, levels, epsilon, _step(tree, levels, epsilon, delta)) <= most
 
 
 def _points(tree: Tree, levels: Mapping[str, float], epsilon: float, step: float) -> float:

@@ -27,7 +27,7 @@ What: TypeAlias = Literal["abs-first", "abs-second", "minus-second"]
 Box: TypeAlias = tuple[Fraction, Fraction, Fraction, Fraction]
 
 MAX_BOXES = 3_000
-#: Boxes times the size of the expression, so that a long or deep loss takes no longer than a short one. Few boxes still bound, less tightly.
+#: Boxes times the size of the expression: a long or deep loss takes no longer than a short one. Few boxes still bound, less tightly.
 MAX_WORK = 45_000
 LEAST_BOXES = 40
 #: When so many boxes have not shown one point at which the function is finite, more will not.

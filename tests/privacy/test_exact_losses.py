@@ -52,7 +52,8 @@ def at_most(ratio, epsilon):
 def test_kept_coins(epsilon):
     """Randomised response, one-bit, Hadamard, sampled coordinates, the cube and the hemisphere all rest on this coin."""
     keep = Fraction(keep_threshold(epsilon), 2**64)
-    assert Fraction(1, 2) <= keep < 1 and at_most(keep / (1 - keep), epsilon)
+    assert Fraction(1, 2) <= keep < 1
+    assert at_most(keep / (1 - keep), epsilon)
 
 
 @pytest.mark.parametrize("k", SIZES)
@@ -83,7 +84,8 @@ def test_subsets_are_uniform_where_keys_collide():
 
     order = SubsetSelection(4)._others(np.zeros(6000, dtype=np.int64), Coarse())
     counts = np.unique(order[:, :3], axis=0, return_counts=True)[1]
-    assert counts.size == 6 and (order[:, 3] == 0).all()
+    assert counts.size == 6
+    assert (order[:, 3] == 0).all()
     assert np.abs(counts - 1000).max() < 5 * math.sqrt(1000 * 5 / 6)
 
 
@@ -122,7 +124,8 @@ def test_genprot_client_draws_inside_its_window(length, monkeypatch):
     for epsilon in (1e-9, 1e-6, 0.1, 3.0):
         GenProt(2.0, length=length).encode(np.array([-2.0, 2.0, 0.3, 1e300]), epsilon, Seen(1))
         low, high = window(base_epsilon(epsilon, length) / 2)
-        assert seen[-1].min() >= low and seen[-1].max() <= high
+        assert seen[-1].min() >= low
+        assert seen[-1].max() <= high
 
 
 @pytest.mark.parametrize("dim", [2, 3, 10, 1000, 10**6])

@@ -6,7 +6,7 @@ import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,7 @@ def within(low: float, high: float, length: int, epsilon: float) -> bool:
     with gaussian._precision(256) as flint:
         a, b = (gaussian._ball(flint, Fraction(v)) for v in (low, high))
 
-        def chance(own: flint.arb, rest: flint.arb) -> flint.arb:
+        def chance(own: Any, rest: Any) -> Any:
             none = (1 - rest) ** (length - 1)
             return own * (1 - none * (1 - rest)) / (length * rest) + (1 - own) * none / length
 
@@ -81,10 +81,10 @@ class GenProt:
     probability 2^-T; the mean is v*(1 - 2^(1-T)), which ``aggregate`` undoes. The samples that a client rejects together have mean -v,
     hence the factor.
 
-    Privacy is exact: the loss of the window's doubles is proved to be at most epsilon (:func:`within`), and p_t is clamped to them. The documents' bound
-    is 10*epsilon for a base epsilon <= 1/4 (000, section 5.1.7, Algorithm 5.1.37, after Bun, Nelson and Stemmer 2019); the corners give
-    about 2*e0 here, because centring the public law halves the window. The printed server averages the indices g instead of the
-    samples y_g. Reports: integers (salt, index), shape (users, 2).
+    Privacy is exact: the loss of the window's doubles is proved to be at most epsilon (:func:`within`), and p_t is clamped to them. The
+    documents' bound is 10*epsilon for a base epsilon <= 1/4 (000, section 5.1.7, Algorithm 5.1.37, after Bun, Nelson and Stemmer 2019);
+    the corners give about 2*e0 here, because centring the public law halves the window. The printed server averages the indices g
+    instead of the samples y_g. Reports: integers (salt, index), shape (users, 2).
     """
 
     radius: float

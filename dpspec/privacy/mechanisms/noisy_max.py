@@ -13,7 +13,6 @@ from dpspec.privacy.mechanisms.selection import SLACK, check_scores, choose_expo
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
-
 #: Below, discrete Laplace noise of 2^29/level steps reaches the end of 64-bit integers with a probability above e^-200.
 LEAST_LEVEL = 2.0**-26
 
@@ -55,7 +54,9 @@ class NoisyMax:
     def scale(self, level: float) -> float:
         """The scale of the noise on each score."""
         if self.noise == "laplace" and check_level(level) < LEAST_LEVEL:
-            raise ValueError(f"an epsilon of {level:.3g} for one noisy maximum is below 2^-26: its Laplace noise does not fit 64-bit integers")
+            raise ValueError(
+                f"an epsilon of {level:.3g} for one noisy maximum is below 2^-26: its Laplace noise does not fit 64-bit integers"
+            )
         return 2.0 * self.sensitivity / check_level(level)
 
     def check(self, value: Any) -> str | None:
