@@ -172,6 +172,8 @@ def delta_range(parts: Sequence[Component], epsilon: float) -> tuple[float, floa
     if mu is not None and mu > 0:
         from dpspec.privacy.gaussian import delta_lower, delta_upper
 
+        if math.isinf(mu):  # beyond the doubles; delta grows with mu
+            return delta_lower(epsilon, 1e150), 1.0
         return delta_lower(epsilon, mu), delta_upper(epsilon, mu)
     uppers = [(c.over, c.count, c.mu) for c in parts]
     lowers = [(_best_at(c.under, epsilon), c.count, c.mu) for c in parts]

@@ -142,6 +142,10 @@ def _rank(choice: Choice) -> tuple[int, float, str]:
     return (0 if c.eligible else 1 if c.code != "task" else 2, error, c.id)
 
 
+#: A slope whose square and products with it leave the doubles. Noise of that size leaves nothing anyway.
+STEEP = 1e100
+
+
 def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
     """Can this algorithm serve the release? The first requirement that fails, or its schedule and predicted error."""
     card: Card = module.CARD
@@ -177,10 +181,12 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
     if isinstance(resolved, Refusal):
         return refuse(resolved.message, code=resolved.code, help=resolved.help, place=_of_option(release, resolved))
     tunables, settings = resolved
+    lipschitz = release.certificate.lipschitz if release.certificate is not None else 0.0
     try:
+        if STEEP < lipschitz < math.inf and any(s.name == "lipschitz" and s.role == "privacy" for s in statuses):
+            raise OverflowError
         return _served(draft, release, module, problem, tunables, settings, statuses, refuse)
     except ArithmeticError:  # a product of finite constants that no double holds
-        lipschitz = release.certificate.lipschitz if release.certificate is not None else 0.0
         steep = f": the slope of the loss reaches {lipschitz:.3g}" if 1e30 < lipschitz < math.inf else ""
         return refuse(
             f"its constants leave the range of numbers{steep}, and noise of such a size leaves nothing of an answer",

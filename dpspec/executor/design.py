@@ -124,7 +124,9 @@ def substitute(a: Analysis, name: str, value: Expr) -> Analysis:
         from dpspec.lang.vocabulary import nearest
 
         near = nearest(name, may)
-        help = f"did you mean {near!r}?" if near else f"one of {', '.join(may)}, or a setting of an algorithm that the spec names after `by`"
+        help = (
+            f"did you mean {near!r}?" if near else f"one of {', '.join(may)}, or a setting of an algorithm that the spec names after `by`"
+        )
         refuse(f"`{name}` cannot be varied: it is no size, budget or constant of the spec", help)
     releases = []
     for r in a.releases:

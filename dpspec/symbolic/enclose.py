@@ -77,14 +77,15 @@ def size(p: Poly) -> int:
     """How many functions, powers and products one evaluation computes."""
     count = 1
     for mono, _ in p.terms:
-        for atom, _ in mono:
+        for atom, exponent in mono:
+            count += abs(exponent).bit_length()
             match atom:
                 case Fn(args=args):
-                    count += 1 + sum(size(inner) for inner in args)
+                    count += sum(size(inner) for inner in args)
                 case Pow(base=inner):
-                    count += 1 + size(inner)
+                    count += size(inner)
                 case _:
-                    count += 1
+                    pass
     return count
 
 
