@@ -10,7 +10,6 @@ import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
 from dpspec.audit.vocabulary import (
@@ -39,6 +38,7 @@ from dpspec.audit.vocabulary import (
 )
 from dpspec.audit.yamlread import Path, Read, read_yaml
 from dpspec.spec.diagnostics import Diagnostic, Span, SpecError, has_errors
+from dpspec.spec.ratio import ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -491,7 +491,7 @@ def numeric(value: Any) -> Any:
             try:
                 if "/" not in text:
                     return float(text)
-                return float(Fraction(text)) if len(text) <= _LONGEST_FRACTION and "e" not in text.lower() else value
+                return float(ratio(text)) if len(text) <= _LONGEST_FRACTION and "e" not in text.lower() else value
             except OverflowError:
                 return math.inf
             except (ValueError, ZeroDivisionError):

@@ -198,15 +198,19 @@ def load_channel(text: str, name: str = "") -> ChannelSpec:
     if stripped.startswith(("{", "[")):
         try:
             data = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise SpecError([Diagnostic("DP670", "error", f"this is not JSON: {error}")], path=name) from None
+        except (ValueError, RecursionError) as error:
+            why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+            raise SpecError([Diagnostic("DP670", "error", f"this is not JSON: {why}")], path=name) from None
         if isinstance(data, list):
             return ChannelSpec("matrix", {"rows": data})
         body = data.get("channel", data)
-        if "rows" not in body:
+        if not isinstance(body, dict) or "rows" not in body:
             raise _refuse("a channel in JSON needs rows")
         return ChannelSpec("matrix", dict(body))
-    table = [row for row in csv.reader(io.StringIO(text)) if any(cell.strip() for cell in row)]
+    try:
+        table = [row for row in csv.reader(io.StringIO(text)) if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise SpecError([Diagnostic("DP670", "error", f"this is not comma-separated text: {error}")], path=name) from None
     if not table:
         raise _refuse("the file is empty")
 

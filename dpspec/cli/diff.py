@@ -9,6 +9,7 @@ import typer
 
 from dpspec.cli.common import (
     FINDINGS,
+    MALFORMED,
     Format,
     FormatOption,
     NoColorOption,
@@ -17,6 +18,7 @@ from dpspec.cli.common import (
     emit_json,
     guarded,
     is_spec,
+    malformed,
     say,
     shown,
     stop,
@@ -42,7 +44,14 @@ def command(
     """
     from dpspec.compiler.diff import compare, verdict
 
-    changes = compare(_body(old), _body(new))
+    before, after = _body(old), _body(new)
+    try:
+        changes = compare(before, after)
+    except MALFORMED as error:
+        stored = next((p for p in (old, new) if not is_spec(p)), None)
+        if stored is None:
+            raise
+        malformed(stored, "plan", error, "write one with `dpspec plan SPEC --out FILE`")
     privacy = verdict(changes)
     weaker = privacy in ("weaker", "incomparable")
     if format is Format.json:

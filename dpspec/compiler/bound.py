@@ -59,7 +59,7 @@ def bound(draft: Draft, recompile: Recompile | None = None, least: Least = "alwa
                 severity="info" if order else "warning",
             )
         if hasattr(release.module, "warnings") and not draft.predict_only:
-            for text in release.module.warnings(release.problem, release.tunables, release.calibrated):
+            for text in _warnings(release):
                 draft = draft.report(
                     "DP412",
                     f"release {release.release.name!r}: {text}",
@@ -68,6 +68,13 @@ def bound(draft: Draft, recompile: Recompile | None = None, least: Least = "alwa
                     severity="warning",
                 )
     return draft
+
+
+def _warnings(release: ReleaseDraft) -> tuple[str, ...]:
+    try:
+        return tuple(release.module.warnings(release.problem, release.tunables, release.calibrated))
+    except ArithmeticError:
+        return ("numbers of its analysis leave the range of doubles: nothing is promised here",)
 
 
 def normal(measure: str) -> str:
@@ -132,7 +139,10 @@ def _values(draft: Draft, release: ReleaseDraft) -> Iterator[BoundValue]:
     explicit = getattr(release.module, "explicit_bounds", None)
     numbers: dict[str, float] | None = None
     if explicit is not None:
-        numbers = dict(explicit(release.problem, release.tunables, release.calibrated))
+        try:
+            numbers = dict(explicit(release.problem, release.tunables, release.calibrated))
+        except ArithmeticError:  # a bound beyond the doubles bounds nothing
+            numbers = {}
     for b in release.module.CARD.bounds:
         yield BoundValue(
             measure=normal(b.measure),
@@ -178,7 +188,7 @@ def _value(b: Bound, env: dict[str, Any], numbers: dict[str, float] | None) -> f
         return numbers.get(b.theorem)
     try:
         return float(evaluate(parse_expr(b.expression), env))
-    except (Unbound, NotANumber):
+    except (Unbound, NotANumber, ArithmeticError):
         return None
 
 
@@ -187,7 +197,7 @@ def _probability(b: Bound, env: dict[str, Any]) -> float | None:
         return None
     try:
         return float(evaluate(parse_expr(b.probability), env))
-    except (Unbound, NotANumber):
+    except (Unbound, NotANumber, ArithmeticError):
         return None
 
 

@@ -87,7 +87,10 @@ def _take(draft: Draft, release: ReleaseDraft, calibrated: Any) -> Draft:
             draft = draft.report("DP407", message, path=current.path, help="a larger tolerance, ridge or share")
     published: tuple[Any, ...] = ()
     if hasattr(current.module, "published"):
-        got = current.module.published(current.problem, current.tunables, draft.budget)
+        try:
+            got = current.module.published(current.problem, current.tunables, draft.budget)
+        except ArithmeticError:  # a printed formula that no double holds; the plan does not rest on it
+            got = None
         published = () if got is None else tuple(got) if isinstance(got, (list, tuple)) else (got,)
     draft = draft.with_release(replace(current, calibrated=calibrated, published=published))
     stated = draft.facts.get("epsilon")

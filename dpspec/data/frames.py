@@ -193,6 +193,8 @@ def _read_text(path: Path, delimiter: str, wanted: Wanted) -> Frame:
                     parse_options=ParseOptions(delimiter=delimiter),
                     convert_options=options,
                 )
+    except MemoryError:  # the library's own is an ArrowException as well; it says nothing about the file
+        raise
     except ArrowException as error:
         reason = str(error) or "unreadable"
     if table is None:
@@ -233,7 +235,9 @@ def _read_arrow(path: Path, wanted: Wanted, *, parquet: bool) -> Frame:
     try:
         with OSFile(str(path)) as source:
             table = pq.read_table(source, use_threads=False) if parquet else feather.read_table(source, use_threads=False, memory_map=False)
-    except (ArrowException, OSError) as error:
+    except MemoryError:
+        raise
+    except (ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         reason = str(error) or "unreadable"
     if table is None:
         _unreadable(path, kind, reason, wanted)
@@ -243,15 +247,15 @@ def _read_arrow(path: Path, wanted: Wanted, *, parquet: bool) -> Frame:
 
 
 def _read_numpy(path: Path) -> Frame:
-    from zipfile import BadZipFile
-
     loaded: Any = None
     try:
         with path.open("rb") as source:
             found = np.load(source, allow_pickle=False)
             loaded = found if isinstance(found, np.ndarray) else {k: found[k] for k in found.files}
-    except (ValueError, OSError, EOFError, BadZipFile):
-        pass
+    except MemoryError:
+        raise
+    except Exception:  # a broken archive makes the readers of NumPy and of zip files raise nearly anything
+        loaded = None
     if loaded is None:
         fail(
             "DP502", f"{path.name} cannot be read as a NumPy file of numbers", "save plain arrays, without pickled objects", path=str(path)
@@ -270,7 +274,9 @@ def _read_libsvm(path: Path, wanted: Wanted) -> Frame:
     try:
         with path.open("rb") as source:
             loaded = load_svmlight_file(source, n_features=width, zero_based=False)
-    except (ValueError, OverflowError, UnicodeDecodeError) as error:
+    except MemoryError:
+        raise
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         reason = str(error)
     if loaded is None:
         if "n_features was set to" in reason:
@@ -320,9 +326,13 @@ def from_memory(memory: Any, where: str = "the data in memory", width: int | Non
 
         built = None
         for read in (np.asarray, _numeric):
-            with suppress(ArrowException, ValueError, TypeError, OverflowError):
+            try:
                 built = table({str(k): read(v) for k, v in memory.items()})
                 break
+            except MemoryError:  # the library's own is an ArrowException as well
+                raise
+            except (ArrowException, ValueError, TypeError, OverflowError):
+                continue
         if built is None:
             fail("DP515", f"{where}: the columns do not form a table", "give columns of one length, of numbers or words")
         return Frame(tuple(built.column_names), int(built.num_rows), where, table=built)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from dpspec.data.problems import Values, fail, integer, nearest, number, problem
 from dpspec.data.records import Matrix, Records, Vector, is_sparse
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.model import CsvSource, Data, Domain, Encode, MemorySource, SklearnSource
+from dpspec.spec.ratio import ratio
 
 _LARGEST = float(np.finfo(np.float64).max)
 
@@ -100,6 +100,15 @@ def load(
     found: list[Diagnostic] = []
     y, mapped = _target(frame, target, labels, encodings.get(target or ""), env, private, found)
     features = tuple(n for n in (columns or frame.names) if n != target)
+    if frame.table is None:  # the names of a table were compared when it was read
+        for name in features:
+            if name not in frame.names:
+                fail(
+                    "DP503",
+                    f"{frame.where} has no column {name!r}: the columns of its array have no names of their own",
+                    "leave `columns` out, or give a table with named columns",
+                    path=frame.where,
+                )
     x, names = _features(frame, features, encodings, data.intercept, env, private, found)
     if found:
         raise SpecError(found, path=frame.where)
@@ -238,8 +247,8 @@ def _labels(data: Data) -> tuple[tuple[str, Any], ...] | None:
 def as_number(word: str) -> float | None:
     """The number that a key of a map rule spells, or None."""
     try:
-        return float(Fraction(word.strip()))
-    except (ValueError, ZeroDivisionError, OverflowError):
+        return float(ratio(word))
+    except (ValueError, OverflowError):
         return None
 
 

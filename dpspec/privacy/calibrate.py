@@ -149,6 +149,7 @@ def calibrate(tree: Tree, budget: Budget, *, neighbours: Neighbours = "replace-o
             raise CalibrationError("DP308", f"draw {name!r} happens {leaf.count} times", "repeat at least once")
     if any(leaf.draw.mechanism.family == "approx" for leaf in found.values()):
         levels, guarantee, accountant = _alone(found, budget)
+        _drawable(found, levels)
         return Calibrated(tree, MappingProxyType(levels), guarantee, accountant, neighbours, budget)
     match budget.kind:
         case "pure":
@@ -159,7 +160,29 @@ def calibrate(tree: Tree, budget: Budget, *, neighbours: Neighbours = "replace-o
             levels, guarantee, accountant = _gdp(found, budget)
         case _:
             levels, guarantee, accountant = _approx(tree, found, budget, neighbours)
+    _drawable(found, levels)
     return Calibrated(tree, MappingProxyType(levels), guarantee, accountant, neighbours, budget)
+
+
+def _drawable(found: Mapping[str, Leaf], levels: Mapping[str, float]) -> None:
+    """Whether the secure source can draw what the levels ask for: a run must not be the first to find out."""
+    from dpspec.privacy.noise import grid_exponent, grid_steps
+
+    for name, leaf in found.items():
+        mechanism = leaf.draw.mechanism
+        try:
+            scale = mechanism.scale(levels[name])
+            if scale <= 0 or math.isinf(scale):
+                raise ValueError(f"the noise scale would be {scale:.3g}")
+            if mechanism.norm in ("l1", "l2") and mechanism.family in ("gaussian", "laplace") and "discrete" not in mechanism.kind:
+                spread = math.sqrt(mechanism.size) if mechanism.family == "gaussian" else float(mechanism.size)
+                grid_steps(scale, grid_exponent(scale, mechanism.sensitivity, spread))
+        except (ValueError, ArithmeticError) as problem:
+            raise CalibrationError(
+                "DP308",
+                f"draw {name!r} cannot be drawn at level {levels[name]:.3g}: {problem}",
+                "raise epsilon or delta, release or repeat less, or bound the records so that the sensitivity is a usual number",
+            ) from problem
 
 
 _Result: TypeAlias = tuple[dict[str, float], Guarantee, str]
@@ -302,13 +325,13 @@ def _zcdp(found: Mapping[str, Leaf], budget: Budget) -> _Result:
 
 def _gdp(found: Mapping[str, Leaf], budget: Budget) -> _Result:
     assert budget.mu is not None
-    levels, spent = _gaussian_levels(found, exact(budget.mu))
+    levels, spent = gaussian_levels(found, exact(budget.mu))
     delta = budget.delta_exact
     epsilon = gaussian.epsilon_of(spent, delta) if delta > 0 else None
     return levels, Guarantee("gdp", epsilon=epsilon, delta=float_up(delta) if delta > 0 else None, mu=spent), "Gaussian DP"
 
 
-def _gaussian_levels(found: Mapping[str, Leaf], mu: Fraction) -> tuple[dict[str, float], float]:
+def gaussian_levels(found: Mapping[str, Leaf], mu: Fraction) -> tuple[dict[str, float], float]:
     """Levels at which the draws together are ``mu``-GDP, and the mu that they spend, rounded up."""
     share = shares(found)
     levels = {name: accounting.level_for_mu_squared(leaf, mu**2 * share[name] / leaf.count) for name, leaf in found.items()}
@@ -322,7 +345,7 @@ def _approx(tree: Tree, found: Mapping[str, Leaf], budget: Budget, neighbours: N
     epsilon, delta = budget.epsilon_exact, budget.delta_exact
     families = {leaf.draw.mechanism.family for leaf in found.values()}
     if families == {"gaussian"} and not any(accounting.is_sampled(leaf) for leaf in found.values()):
-        levels, mu = _gaussian_levels(found, exact(gaussian.mu_of(epsilon, delta)))
+        levels, mu = gaussian_levels(found, exact(gaussian.mu_of(epsilon, delta)))
         spent = gaussian.epsilon_of(mu, delta)
         return levels, Guarantee("approx", epsilon=spent, delta=float_up(delta), mu=mu), "Gaussian DP"
     for name, leaf in found.items():

@@ -138,7 +138,7 @@ def renyi_to_approx(guarantee: Renyi, delta: Number) -> Approx:
 
 def _best_order(score: Callable[[float], float]) -> float:
     """The minimiser of a unimodal score over orders 1 + e^t: a coarse grid, then golden section. Any order is valid."""
-    grid = [-20 + 0.5 * i for i in range(100)]
+    grid = [-20 + 0.5 * i for i in range(180)]
     t = min(grid, key=lambda t: score(1 + math.exp(t)))
     low, high, golden = t - 0.5, t + 0.5, (math.sqrt(5) - 1) / 2
     left, right = high - golden * (high - low), low + golden * (high - low)

@@ -282,10 +282,7 @@ class SecureNoise:
         if not np.isfinite(value).all():
             raise ValueError("a private value is not finite; nothing is released")
         exponent = grid_exponent(scale, sensitivity, spread)
-        steps = math.ldexp(scale * _INFLATE, -exponent)
-        if not (math.isfinite(steps) and steps < 2.0**53):
-            raise ValueError("the noise is too large for its grid: scale/sensitivity or the dimension is out of range")
-        noise = _grid_noise(kind, math.ceil(steps), value.shape)
+        noise = _grid_noise(kind, grid_steps(scale, exponent), value.shape)
         with np.errstate(over="ignore"):
             scaled = np.rint(np.ldexp(value, -exponent))
         if value.size == 0 or float(np.max(np.abs(scaled))) < _LIMIT:
@@ -396,6 +393,15 @@ def grid_exponent(scale: float, sensitivity: float, spread: float) -> int:
     if fine < 2.0**-900:
         raise ValueError("the sensitivity is too small to represent")
     return math.frexp(fine)[1] - 1 - _GRID_SHARE
+
+
+def grid_steps(scale: float, exponent: int) -> int:
+    """The scale of the integer noise on the grid 2^``exponent``. Raises ``ValueError`` where it does not fit the samplers."""
+    share = scale * _INFLATE
+    steps = math.ldexp(share, -exponent) if math.frexp(share)[1] - exponent <= 60 else math.inf
+    if not steps < 2.0**53:
+        raise ValueError("the noise is too large for its grid: scale/sensitivity or the dimension is out of range")
+    return math.ceil(steps)
 
 
 def add_rounded(values: Array, draw: Array, step: float, noise: NoiseSource) -> Array:

@@ -81,6 +81,11 @@ def certify(
     except OverflowError:
         text = "the domains are so large that the derivative of the loss does not fit a double"
         return _refused(Finding("DP217", "warning", text, "Shrink the constraint set or the record domain."), claims)
+    except NoNormalForm as error:
+        return _refused(
+            Finding("DP200", "warning", f"no certificate for this loss: {error}", "Declare the constant and let the gradient be clipped."),
+            claims,
+        )
     return replace(draft.certificate, findings=(*draft.certificate.findings, *answer(draft, claims)))
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpspec.privacy.channels.categories import check_categories, codes, multinomial_uniform
+from dpspec.privacy.channels.categories import check_categories, check_tellable, codes, multinomial_uniform
 from dpspec.privacy.channels.protocol import Records, check_level, from_coth
 from dpspec.privacy.noise import Array, Integers, NoiseSource, down
 from dpspec.privacy.schedule import Family, Norm
@@ -81,7 +81,7 @@ class KaryResponse:
 
     def truth(self, level: float) -> Fraction:
         """a, never above (e^eps - 1)/(e^eps - 1 + k)."""
-        grow = math.expm1(min(check_level(level), 700.0))
+        grow = math.expm1(min(check_tellable(level), 700.0))
         return down(grow / (grow + self.k))
 
     def scale(self, level: float) -> float:

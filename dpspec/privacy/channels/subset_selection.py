@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpspec.privacy.channels.categories import check_categories, codes
+from dpspec.privacy.channels.categories import check_categories, check_tellable, codes
 from dpspec.privacy.channels.protocol import Records, check_level
-from dpspec.privacy.noise import Array, Bools, NoiseSource, down
+from dpspec.privacy.noise import Array, Bools, Integers, NoiseSource, down
 from dpspec.privacy.schedule import Family, Norm
 
 
@@ -45,8 +45,8 @@ class SubsetSelection:
         return min(self.k - 1, max(1, math.ceil(self.k / (math.exp(min(check_level(level), 700.0)) + 1.0))))
 
     def truth(self, level: float) -> Fraction:
-        """p, never above its formula."""
-        w = self.width(level)
+        """p, never above its formula; and, from this level on, never so far below it that the ratio turns over."""
+        w = self.width(check_tellable(level))
         return down(w / (w + (self.k - w) * math.exp(-level)))
 
     def scale(self, level: float) -> float:
@@ -72,15 +72,25 @@ class SubsetSelection:
         x, single = codes(records, self.k)
         users, w = x.size, self.width(level)
         holds = noise.bernoulli(self.truth(level), users)
-        # the other categories in uniform order, by 62-bit keys (two equal keys have probability k^2/2^63)
-        keys = noise.integers(2**62, (users, self.k))
-        keys[np.arange(users), x] = np.iinfo(np.int64).max
-        others = np.argsort(keys, axis=1)
+        others = self._others(x, noise)
         out = np.zeros((users, self.k), dtype=bool)
         np.put_along_axis(out, others[:, : w - 1], True, axis=1)
         row = np.arange(users)
         out[row, np.where(holds, x, others[:, w - 1])] = True
         return np.asarray(out[0]) if single else out
+
+    def _others(self, x: Integers, noise: NoiseSource) -> Integers:
+        """The other categories of each user in uniform order, then its own, shape (users, k): by 62-bit keys. A row with two equal keys is
+        drawn again, as an order that falls back on positions is not uniform."""
+        order = np.empty((x.size, self.k), dtype=np.int64)
+        left = np.arange(x.size)
+        while left.size:
+            keys = noise.integers(2**62, (left.size, self.k))
+            keys[np.arange(left.size), x[left]] = np.iinfo(np.int64).max
+            order[left] = np.argsort(keys, axis=1)
+            ranked = np.take_along_axis(keys, order[left], axis=1)
+            left = left[(ranked[:, 1:] == ranked[:, :-1]).any(axis=1)]
+        return order
 
     def aggregate(self, reports: Bools, level: float) -> Array:
         p, q = self._chances(level)

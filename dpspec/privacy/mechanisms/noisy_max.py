@@ -14,6 +14,9 @@ from dpspec.privacy.mechanisms.selection import SLACK, check_scores, choose_expo
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
+#: Below, discrete Laplace noise of 2^29/level steps reaches the end of 64-bit integers with a probability above e^-200.
+LEAST_LEVEL = 2.0**-26
+
 
 @dataclass(frozen=True, slots=True)
 class NoisyMax(Drawn):
@@ -51,6 +54,10 @@ class NoisyMax(Drawn):
 
     def scale(self, level: float) -> float:
         """The scale of the noise on each score."""
+        if self.noise == "laplace" and check_level(level) < LEAST_LEVEL:
+            raise ValueError(
+                f"an epsilon of {level:.3g} for one noisy maximum is below 2^-26: its Laplace noise does not fit 64-bit integers"
+            )
         return 2.0 * self.sensitivity / check_level(level)
 
     def spent(self, noise: Mapping[str, float]) -> float:
@@ -61,6 +68,7 @@ class NoisyMax(Drawn):
         return check_scores(value, self.candidates)
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> int:
+        self.scale(level)  # refuses levels that cannot be drawn
         v = gaps(value, 2.0 * self.sensitivity)
         if self.noise == "gumbel":
             return choose_exponential(v * (check_level(level) * SLACK), noise)

@@ -15,7 +15,7 @@ import numpy as np
 from dpspec.privacy.mechanisms.exponential import Exponential
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.mechanisms.laplace import Laplace
-from dpspec.privacy.mechanisms.noisy_max import NoisyMax
+from dpspec.privacy.mechanisms.noisy_max import LEAST_LEVEL, NoisyMax
 from dpspec.privacy.mechanisms.permute_and_flip import PermuteAndFlip
 from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positive
 from dpspec.privacy.mechanisms.selection import SLACK, check_scores
@@ -52,6 +52,8 @@ class Peeling(Drawn):
 
     def scale(self, level: float) -> float:
         """B, of the selections and of the released entries."""
+        if check_level(level) < 3.0 * self.kept * LEAST_LEVEL:
+            raise ValueError(f"an epsilon of {level:.3g} for {self.kept} selections and values is too small to draw from 64-bit integers")
         return 3.0 * self.kept * self.sensitivity / check_level(level)
 
     def spent(self, noise: Mapping[str, float]) -> float:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
+from dpspec.privacy.gaussian import float_down
 from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_numbers, check_positive
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
@@ -48,7 +50,7 @@ class SmoothStudent(Drawn):
 
     def scale(self, level: float) -> float:
         """1/s: the noise is scale*S*T."""
-        left = check_level(level) - self.freedom * self.smoothing
+        left = float_down(Fraction(check_level(level)) - self.freedom * Fraction(self.smoothing))
         if left <= 0:
             raise ValueError(
                 f"smoothing {self.smoothing} with {self.freedom} degrees of freedom spends the whole epsilon {level}: smooth less"

@@ -79,7 +79,7 @@ def least_noise(dim: int, epsilon: float, delta: float, neighbours: Neighbours =
         step = max(1, q // 16)
         q += step
     if best is None:
-        raise ValueError(f"no one-sided Wishart noise of bearable size gives epsilon {epsilon:g} at delta {delta:g}")
+        raise ValueError(f"no Wishart noise in dimension {dim} is found for epsilon {epsilon:.3g} and delta {delta:.3g}")
     return best[1], best[2]
 
 
