@@ -9,14 +9,20 @@ from dataclasses import dataclass
 from dpspec.audit.components import Component, _Family
 from dpspec.audit.numerics import Atoms, GaussianPair, Pair, bracket, zcdp_epsilon
 
+_AGREE = 1e-6  # estimated rounding errors: by so little two bounds may cross without either being wrong
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """``low`` <= true epsilon <= ``high`` at some delta; ``how``: one line."""
+    """``low`` <= true epsilon <= ``high`` at some delta; ``how``: one line. ``crossed``: one of the two must be wrong."""
 
     low: float
     high: float
     how: str
+
+    @property
+    def crossed(self) -> bool:
+        return self.low > self.high * (1 + _AGREE) + _AGREE
 
     @property
     def tight(self) -> bool:
@@ -32,6 +38,8 @@ def gaussian_only(parts: Sequence[Component]) -> float | None:
 
 def epsilon_range(parts: Sequence[Component], delta: float) -> Range:
     """Bounds on epsilon at ``delta`` (0 for pure)."""
+    if delta >= 1:
+        return Range(0.0, 0.0, "everything holds at delta 1")
     certain = [c for c in parts if c.breach is not None and (c.breach.delta > delta or (delta == 0 and c.breach.delta == 0))]
     if certain:
         return Range(math.inf, math.inf, "an event of probability above delta is impossible under a neighbour")
@@ -56,7 +64,7 @@ def epsilon_range(parts: Sequence[Component], delta: float) -> Range:
         low = max(low, better_low)
         if better_high < high:
             high, how = better_high, "privacy-loss distributions, rounded outwards"
-    return Range(min(low, high) if low <= high * (1 + 1e-6) else low, high, how)
+    return Range(min(low, high) if low <= high * (1 + _AGREE) + _AGREE else low, high, how)
 
 
 def _upper(parts: Sequence[Component], delta: float) -> tuple[float, str]:

@@ -208,6 +208,27 @@ class Subsampled:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """(P, Q) with probability ``rate``, nothing otherwise, and the outcome shows which it was.
+
+    Dominates every (1-q) A + q P' against (1-q) A + q Q' whose (P', Q') are dominated by (P, Q), by joint convexity.
+    """
+
+    pair: Pair
+    rate: float
+
+    def tails(self, loss: Array) -> tuple[Array, Array, Array, Array]:
+        q, nothing = self.rate, 1 - self.rate
+        p_up, q_up, p_down, q_down = self.pair.tails(loss)
+        up = loss < 0
+        return q * p_up + nothing * up, q * q_up + nothing * up, q * p_down + nothing * ~up, q * q_down + nothing * ~up
+
+    def reach(self, tail: float) -> tuple[float, float]:
+        low, high = self.pair.reach(tail)
+        return min(low, -1e-12), max(high, 1e-12)
+
+
+@dataclass(frozen=True, slots=True)
 class Joined:
     """The profile of ``above`` for losses >= 0 and of ``below`` for losses < 0, with an atom at 0 that closes the gap.
 
@@ -493,6 +514,8 @@ def symmetric(pair: Pair) -> bool:
     """Whether the pair and its reverse have the same profile, so that one direction is enough."""
     if isinstance(pair, Atoms):
         return sorted(zip(pair.p, pair.q, strict=True)) == sorted(zip(pair.q, pair.p, strict=True))
+    if isinstance(pair, Seen):
+        return symmetric(pair.pair)
     return isinstance(pair, (GaussianPair, LaplacePair, BoundedRangePair, SubsampledReplace, Joined))
 
 

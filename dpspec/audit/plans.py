@@ -237,7 +237,7 @@ def _document(
     claim, n, relation = numbers
     tree, levels, noise = read
     if "risk" in data:
-        _risk(reading, guarantee, data["risk"])
+        _risk(reading, claim, data["risk"])
     if not levels:
         reading.fault("DP605", "missing: the levels and the noise of the draws")
         return _nothing(reading)
@@ -340,13 +340,13 @@ def _kind(reading: _Reading, kind: str, numbers: Mapping[str, float | None]) -> 
             reading.fault("DP603", f"guarantee.{name} is stated, and the kind is {kind}")
 
 
-def _risk(reading: _Reading, g: Mapping[str, Any], risk: Any) -> None:
+def _risk(reading: _Reading, claim: Claim, risk: Any) -> None:
     """The sentences about attackers against the guarantee that they speak of."""
     from dpspec.privacy.guarantees import Guarantee
     from dpspec.privacy.risk import sentences
 
     try:
-        known = sentences(Guarantee(g["kind"], g["epsilon"], g["delta"], g["rho"], g["mu"]))
+        known = sentences(Guarantee(claim.variant, claim.epsilon, claim.delta, claim.rho, claim.mu))  # type: ignore[arg-type]
     except (ValueError, ArithmeticError):
         reading.fault("DP605", "missing: a guarantee that says what an attacker can do")
         return

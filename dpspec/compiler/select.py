@@ -196,8 +196,9 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
         return refuse(reason, code="DP407")
     try:
         tree = module.schedule(problem, tunables)
-    except OutOfRange as error:
-        return refuse(str(error), code="DP407", help="declare x and y in other units: radii and clips between 1e-120 and 1e70 always serve")
+    except (OutOfRange, OverflowError) as error:
+        why = str(error) if isinstance(error, OutOfRange) else "a sensitivity of its draws overflows"
+        return refuse(why, code="DP407", help="declare x and y in other units: radii and clips between 1e-120 and 1e70 serve")
     if relation(draft) == "add-remove" and has_disjoint(tree):
         return refuse(
             "its batches are consecutive rows: without one record every later row moves up, so one record changes several batches",

@@ -13,6 +13,8 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
+from numbers import Real
 from pathlib import Path
 from typing import Any, Final
 
@@ -316,10 +318,11 @@ def from_memory(memory: Any, where: str = "the data in memory", width: int | Non
             return Frame(frame.names, frame.n, where, frame.table, frame.matrix, lower.get("y"), lower.get("public_x"))
         from pyarrow import ArrowException, table
 
-        try:
-            built = table({str(k): np.asarray(v) for k, v in memory.items()})
-        except (ArrowException, ValueError, TypeError):
-            built = None
+        built = None
+        for read in (np.asarray, _numeric):
+            with suppress(ArrowException, ValueError, TypeError, OverflowError):
+                built = table({str(k): read(v) for k, v in memory.items()})
+                break
         if built is None:
             fail("DP515", f"{where}: the columns do not form a table", "give columns of one length, of numbers or words")
         return Frame(tuple(built.column_names), int(built.num_rows), where, table=built)
@@ -341,8 +344,12 @@ def from_memory(memory: Any, where: str = "the data in memory", width: int | Non
             fail("DP516", f"{where} has two columns of one name", "rename one of them")
         memory = memory.set_axis(list(names), axis=1)
         built = None
-        with suppress(ArrowException, ValueError, TypeError):
+        with suppress(ArrowException, ValueError, TypeError, OverflowError):
             built = Table.from_pandas(memory, preserve_index=False)
+        if built is None:  # numbers that Arrow has no one type for
+            mixed = {name: _numeric(memory[name]) for name in names if memory[name].dtype.kind == "O"}
+            with suppress(ArrowException, ValueError, TypeError, OverflowError):
+                built = Table.from_pandas(memory.assign(**mixed), preserve_index=False)
         if built is None:
             fail("DP515", f"{where}: the frame has a column of mixed types", "make every column numbers or words")
         return Frame(names, int(built.num_rows), where, table=built)
@@ -357,6 +364,34 @@ def from_memory(memory: Any, where: str = "the data in memory", width: int | Non
     fail("DP515", f"{where}: objects of type {type(memory).__name__} cannot be read", "hand over an array, a pair (X, y), or a frame")
 
 
+def doubles(a: Any) -> Any:
+    """The numbers of an array of objects as doubles, infinite where they are beyond them and NaN where one is missing, in the array's
+    shape; None when something else than numbers is among them. How an integer or a fraction is stored must not decide how a run ends."""
+    found = np.empty(a.size)
+    for i, v in enumerate(a.ravel().tolist()):
+        if v is None or type(v).__name__ in ("NAType", "NaTType"):
+            found[i] = np.nan
+        elif isinstance(v, (Real, Decimal, np.bool_)):
+            try:
+                found[i] = float(v)
+            except OverflowError:
+                found[i] = np.inf if v > 0 else -np.inf  # type: ignore[operator]
+            except ValueError:  # a signalling NaN
+                found[i] = np.nan
+        else:
+            return None
+    return found.reshape(a.shape)
+
+
+def _numeric(column: Any) -> Any:
+    """A column as it is, or as doubles where it is an array of objects that are all numbers, or of wider ones."""
+    a = np.asarray(column)
+    if a.dtype.kind == "f":  # wider than a double, which Arrow does not know
+        return a.astype(np.float64)
+    made = doubles(a) if a.dtype.kind == "O" else None
+    return a if made is None else made
+
+
 def _from_array(memory: Any, where: str) -> Frame:
     a: Any = None
     with suppress(ValueError):
@@ -368,9 +403,9 @@ def _from_array(memory: Any, where: str) -> Frame:
     if a is None or a.ndim != 2:
         fail("DP515", f"{where}: x must be a table of records (two dimensions)", "")
     if a.dtype.kind not in "fiub":
-        converted: Any = None
-        with suppress(ValueError, TypeError):
-            converted = a.astype(np.float64) if a.dtype.kind == "O" else None
+        converted: Any = doubles(a) if a.dtype.kind == "O" else None
+        with suppress(ValueError, TypeError, OverflowError):
+            converted = a.astype(np.float64) if a.dtype.kind == "O" and converted is None else converted
         if converted is None:
             fail("DP505", f"{where}: x holds something that is not a number", "hand over a frame and declare encodings of its columns")
         a = converted

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from dpspec.privacy.schedule import Disjoint, Draw, Mechanism, Parallel, Repeat, Sampled, Sequence, Tree
+from dpspec.privacy.schedule import Disjoint, Draw, Mechanism, Parallel, Repeat, Sampled, Sequence, Tree, draws
 
 _FOLDERS = ("mechanisms", "channels")
 _DEEPEST = 64
@@ -181,6 +181,10 @@ def read_tree(data: Any, where: str = "tree") -> tuple[Tree, dict[str, float], d
     noise: dict[str, dict[str, float]] = {}
     names: set[str] = set()
     tree = _tree(data, where, levels, noise, names, 0)
+    try:
+        draws(tree)
+    except ValueError as problem:  # sampling inside sampling
+        raise FormError("range", where, str(problem)) from None
     if levels and set(levels) != names:
         raise FormError("missing", where, f"the level of {', '.join(sorted(names - set(levels)))}")
     return tree, levels, noise

@@ -410,10 +410,13 @@ def add_rounded(values: Array, draw: Array, step: float, noise: NoiseSource) -> 
     exponent = math.frexp(step)[1] - 1 - _GRID_SHARE
     with np.errstate(over="ignore"):
         a, b = np.rint(np.ldexp(np.asarray(values, dtype=float), -exponent)), np.rint(np.ldexp(draw, -exponent))
-    if max(float(np.max(np.abs(a), initial=0.0)), float(np.max(np.abs(b), initial=0.0))) >= _LIMIT:
+    if max(float(np.max(np.abs(a), initial=0.0)), float(np.max(np.abs(b), initial=0.0))) < _LIMIT:
+        out: Array = np.ldexp((a.astype(np.int64) + b.astype(np.int64)).astype(float), exponent)
+        return out
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise ValueError("a private value is too large for the noise grid; clip it to its declared domain first")
-    out: Array = np.ldexp((a.astype(np.int64) + b.astype(np.int64)).astype(float), exponent)
-    return out
+    sums = [int(u) + int(v) for u, v in zip(a.ravel().tolist(), b.ravel().tolist(), strict=True)]
+    return np.array([math.ldexp(float(s), exponent) for s in sums]).reshape(a.shape)
 
 
 def _below(words: npt.NDArray[np.uint64], threshold: int) -> Bools:

@@ -29,6 +29,7 @@ from dpspec.symbolic.local import local_lipschitz
 from dpspec.symbolic.losses import recognise
 from dpspec.symbolic.normal import BadParameter, NoNormalForm, NoValue, Poly, Scope, normal_form
 from dpspec.symbolic.parts import Case, Parts, cases, of_difference, split
+from dpspec.symbolic.running import SlopeError
 
 SetLike: TypeAlias = Set | Domain
 
@@ -189,6 +190,7 @@ def _constants(parts: Parts, cases: tuple[Case, ...], margin: Margin, x: Domain)
         at_zero=_at_zero(parts.data) if name == "logistic" else math.inf,
         group=None if parts.group is None else GroupTerm(float(parts.group[0]), parts.group[1]),
         local=local_lipschitz(cases, margin, x.l2),
+        error=SlopeError(cases, margin, _up(slope)),
     )
     draft = Draft(certificate, parts, cases, margin, x, slope, curve, least, max(strong, Fraction(0)), points, concave)
     boxes = sum(r.boxes for _, r in results)

@@ -46,7 +46,6 @@ ALLOWED = {
         "graphical_lasso",
     ): "the step of a solver; its result is certified by a duality gap",
     ("dpspec/algorithms/matrix/_lasso.py", "_certified"): "an l1 penalty, which neither underflows nor divides anything",
-    ("dpspec/algorithms/matrix/dp_precision_output.py", "run"): "a spectral norm by LAPACK, which scales, of a matrix of size d/penalty",
     ("dpspec/algorithms/objective.py", "regulariser"): "the public penalty of an iterate",
     ("dpspec/algorithms/objective.py", "smooth"): STUDY + " (the reference `optimum`)",
     ("dpspec/algorithms/objective.py", "optimum"): STUDY + " (the reference `optimum`)",

@@ -131,7 +131,9 @@ def sensitivity(p: Problem, t: Tunables) -> float:
     """The largest change of one score <v, mean gradient>."""
     assert p.loss is not None
     _, l1, l2 = _shape(p)
-    return math.nextafter(moved(p) * min(t.clip * l1, p.loss.lipschitz * l2) / p.n * (1 + 1e-12) * summed(p), math.inf)
+    return math.nextafter(
+        moved(p) * min(t.clip * l1, p.loss.lipschitz * l2) / p.n * (1 + 1e-12 + p.loss.classes * 2.0**-50) * summed(p), math.inf
+    )
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -90,6 +91,8 @@ class DiscreteGaussian(Drawn):
         s = noise["scale"]
         if s <= 0:
             raise ValueError("the parameter is positive")
+        if s < 1e-6:
+            return math.inf  # no weight but at 0
         return self.sensitivity * (largest_step(s) if s <= 2**12 else (1.0 + 1.0 / (12.0 * s * s)) / s)
 
     def check(self, value: Any) -> str | None:

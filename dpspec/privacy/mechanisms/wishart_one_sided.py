@@ -78,7 +78,8 @@ def least_noise(dim: int, epsilon: float, delta: float, neighbours: Neighbours =
             break
         step = max(1, q // 16)
         q += step
-    assert best is not None
+    if best is None:
+        raise ValueError(f"no one-sided Wishart noise of bearable size gives epsilon {epsilon:g} at delta {delta:g}")
     return best[1], best[2]
 
 
@@ -136,7 +137,7 @@ class Wishart(Drawn):
     def _drawn(self, noise: Mapping[str, float]) -> tuple[int, float]:
         """(q, c) of what is left of the noise when ``missing`` parties take theirs away."""
         degrees = int(noise["degrees"])
-        if degrees != noise["degrees"] or noise["scale"] <= 0:
+        if degrees != noise["degrees"] or not 1 <= degrees <= 2**53 or noise["scale"] <= 0:
             raise ValueError("the degrees are a whole number and the scale is positive")
         left = degrees - self.missing if self.server else degrees // self.parties * (self.parties - self.missing)
         return left - self.dim + 1, noise["scale"] / self.sensitivity
