@@ -81,12 +81,12 @@ def _report(draft: Draft, release: ReleaseDraft, text: str, severity: str) -> Dr
     task = release.release.task
     assert isinstance(task, Estimate)
     instead = "estimate second-moment(x), which is E x x^T, or " if task.what == "covariance" and severity == "error" else ""
-    public = "subtract a public mean from the records first" if severity == "error" else "if it is 0 (or a public mean was subtracted)"
+    public = "subtract a public mean from the records first and" if severity == "error" else "if it is 0, or a public mean was subtracted,"
     return draft.report(
         "DP222",
         f"release {release.release.name!r}: {text}",
         path=(*release.path, "task"),
-        help=f"{instead}{public}, say so: assume centred of x",
+        help=f"{instead}{public} say so: assume centred of x",
         severity="error" if severity == "error" else "warning",
     )
 

@@ -72,18 +72,31 @@ def verdict(changes: Iterable[Change]) -> Verdict:
 
 
 def matches(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether two plans say the same: everything but the version, the path of the spec and the diagnostics, floats at nine digits."""
+    """Whether two plans say the same: everything but the version, the path of the spec and the diagnostics, floats at nine digits. Where
+    only one of them was given to the second accountant, what that one adds is left out, and the hash that covers it."""
     from dpspec.compiler.plan import digest
 
+    once = _checked(old) != _checked(new)
+
     def said(plan: Mapping[str, Any]) -> str:
-        spec = plan.get("spec")
-        kept = {k: v for k, v in plan.items() if k not in ("dpspec", "diagnostics", "spec")}
-        return digest([kept, {k: v for k, v in spec.items() if k != "path"} if isinstance(spec, Mapping) else spec])
+        kept = {k: v for k, v in plan.items() if k not in ("dpspec", "diagnostics")}
+        if isinstance(kept.get("spec"), Mapping):
+            kept["spec"] = {k: v for k, v in kept["spec"].items() if k != "path"}
+        if once and isinstance(kept.get("guarantee"), Mapping):
+            kept.pop("sha256", None)
+            kept["guarantee"] = {k: v for k, v in kept["guarantee"].items() if k not in COMPUTED[1:]}
+        return digest(kept)
 
     try:
         return said(old) == said(new)
     except ValueError:  # not a number, an infinity
         return False
+
+
+def _checked(plan: Mapping[str, Any]) -> bool:
+    """Whether the second accountant has seen a plan; also of one whose guarantee is none."""
+    g = plan.get("guarantee")
+    return not isinstance(g, Mapping) or g.get("checked_by") != "" or g.get("checked_epsilon") is not None
 
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:

@@ -308,8 +308,9 @@ def _paths(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [at]
 
 
-def test_nothing_in_a_plan_can_be_changed_unseen(classify: dict[str, Any]) -> None:
+def test_nothing_in_a_plan_can_be_changed_unseen() -> None:
     """Every leaf of the JSON, replaced by something else or left out."""
+    classify = make_plan(parse_text(CLASSIFY, path="t.dps", surface="dps")).to_json()
     ignored = {"dpspec", "diagnostics"}
     for path in _paths(classify):
         if path[0] in ignored or path == ("spec", "path"):
@@ -458,3 +459,36 @@ def test_against_compares_all_of_a_plan(key: str, tmp_path: Path) -> None:
     got = call("plan", str(spec), "--against", str(lock), "-q")
     assert got.code == 1
     assert "DP420" in got.stderr
+
+
+def test_a_stored_plan_is_the_plan_of_its_spec_though_diff_asks_no_second_accountant(classify: dict[str, Any]) -> None:
+    stored = make_plan(parse_text(CLASSIFY, path="t.dps", surface="dps")).to_json()
+    assert stored["sha256"] != classify["sha256"]
+    assert compare(stored, classify) == compare(classify, stored) == ()
+    assert verdict(compare(stored, {**classify, "novelty": 1})) == "incomparable"
+
+
+def test_the_content_of_a_public_file_is_compared(tmp_path: Path) -> None:
+    spec, file, lock = tmp_path / "a.dps", tmp_path / "v.csv", tmp_path / "a.json"
+    spec.write_text(CLASSIFY.replace("over ball(l2, 1)", 'over polytope("v.csv")').replace("by dp-gd with T = 50", "by dp-frank-wolfe"))
+    rows = np.vstack([np.eye(5), -np.eye(5)])
+    file.write_text("\n".join(",".join(f"{v:g}" for v in row) for row in rows) + "\n")
+    write(make_plan(parse_text(spec.read_text(), path=str(spec), surface="dps")), lock)
+    assert call("plan", str(spec), "--against", str(lock), "-q").code == 0
+    assert call("diff", str(lock), str(spec), "-q").code == 0
+    file.write_text("\n".join(",".join(f"{v:g}" for v in row) for row in rows[::-1]) + "\n")  # the same set, other contents
+    assert call("plan", str(spec), "--against", str(lock), "-q").code == 1
+    got = call("diff", str(lock), str(spec), "--format", "json")
+    assert got.code == 1
+    assert json.loads(got.stdout)["privacy"] == "incomparable"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("relation", "zero-out"), ("unit", "event"), ("model", "nldp"), ("parts", {"weights": [0, 9]}), ("version", 9), ("more", 1)],
+)
+def test_a_schedule_that_says_something_else_than_the_guarantee_is_incomparable(key: str, value: Any, classify: dict[str, Any]) -> None:
+    new = copy.deepcopy(classify)
+    new["schedule"][key] = value
+    assert verdict(compare(classify, new)) == "incomparable"
+    assert verdict(compare(new, classify)) == "incomparable"
