@@ -50,7 +50,8 @@ def best_cap(dim: int, epsilon: float) -> Cap:
     def mean(gamma: float) -> float:
         return math.exp(log_c + shape * math.log1p(-gamma * gamma)) / (dim - 1) * grow / (1.0 + grow * mass(gamma))
 
-    found = minimize_scalar(lambda gamma: -mean(gamma), bounds=(0.0, 1.0 - 1e-9), method="bounded", options={"xatol": 1e-10})
+    top = min(1.0 - 1e-9, 6.0 * math.sqrt((epsilon + 2.0) / dim))  # the best cap has a mass of about e^-eps, at gamma^2 below 2*epsilon/d
+    found = minimize_scalar(lambda gamma: -mean(gamma), bounds=(0.0, top), method="bounded", options={"xatol": 1e-10})
     gamma = float(found.x) if -found.fun >= mean(0.0) and epsilon >= 2.0**-10 else 0.0
     if gamma == 0.0:
         return Cap(0.0, 0.5, Fraction(keep_threshold(epsilon), 2**64), mean(0.0))
