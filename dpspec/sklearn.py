@@ -5,6 +5,9 @@ numbers of records and columns count as public; under ``neighbours="add-remove"`
 public number that sums are divided by. The classes of the classifier are stated (``classes``) and not read off ``y``: a class that
 one person alone has would be revealed by the shape of what is released. ``plan_`` holds the checked plan as JSON-able data.
 
+A record longer than ``data_norm`` is scaled to that norm, its constant column included, in ``predict`` as in ``fit``: the weights are those
+of scaled records. A ``data_norm`` that most records exceed leaves little but their directions, so scale columns by public numbers first.
+
 >>> import dpspec as dp
 >>> model = dp.sklearn.PrivateLogisticRegression(epsilon=1.0, delta=1e-6, classes=("no", "yes")).fit(x, y)   # doctest: +SKIP
 """
@@ -55,6 +58,23 @@ class _Private(BaseEstimator):  # type: ignore[misc]
             raise ValueError("under add-remove how many records there are is private: state n, the public number that sums are divided by")
         return True
 
+    def _with_constant(self, x: Any) -> Any:
+        return np.hstack([x, np.full((len(x), 1), 1.0)]) if self.fit_intercept else x
+
+    def _margins(self, x: Any, weights: Any) -> Any:
+        """<w, x> of records that are scaled as ``fit`` scaled its own; ``weights``: (d,) or (K, d), the intercept's column last."""
+        from fractions import Fraction
+
+        from dpspec.data.enforce import enforce
+        from dpspec.data.records import Records
+        from dpspec.spec.expr import Num
+        from dpspec.spec.model import Ball, Data, Domain, Enforcement
+
+        ball = Ball(norm="l2", radius=Num(Fraction(_decimal(self.scaled_to_))))
+        domain = Domain(variable="x", set=ball, by=Enforcement(how="scale"))
+        scaled, _ = enforce(Records(self._with_constant(x)), Data(domains=(domain,)))
+        return np.asarray(scaled.x) @ np.asarray(weights).T
+
     def _solve(self, x: Any, y: Any, loss: str, labels: str, over: str) -> Any:
         """The released weights, (d,) or (K, d), the intercept's column last."""
         from dpspec.api import loads, plan
@@ -65,8 +85,8 @@ class _Private(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"data_norm must be positive and finite, not {self.data_norm!r}")
         if not self._hides_its_size() and len(x) < 2:
             raise ValueError("the data are 1 sample: a single record has no neighbours to hide among")
-        if self.fit_intercept:
-            x = np.hstack([x, np.full((len(x), 1), 1.0)])
+        x = self._with_constant(x)
+        self.scaled_to_ = float(self.data_norm)
         text = _SPEC.format(
             n=len(x) if self.n is None else self.n,
             d=x.shape[1],
@@ -155,7 +175,8 @@ class PrivateLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc
         """Scores: (n,) for two classes, positive for the second; else (n, K), the largest wins."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
-        scores = X @ self.coef_.T + self.intercept_
+        weights = np.hstack([self.coef_, self.intercept_[:, None]]) if self.fit_intercept else self.coef_
+        scores = self._margins(X, weights)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> Any:
@@ -210,7 +231,7 @@ class PrivateLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
     def predict(self, X: Any) -> Any:
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
-        return X @ self.coef_ + self.intercept_
+        return self._margins(X, np.append(self.coef_, self.intercept_) if self.fit_intercept else self.coef_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -142,14 +142,29 @@ class Loss:
     classes: int = 1  # K of a multinomial loss, whose weights are a K x d matrix; 1: phi(<w, x>, y)
     at_zero: float = math.inf  # a bound of the mean loss at w = 0, above its infimum (log 2 for the logistic loss)
     local: Any = None  # dpspec.symbolic.certificate.Local: the gradients at weights of a given norm, where they are known
+    slope: float = math.inf  # bounds |phi'| (of several margins: its l2 norm); ``lipschitz`` is this times the l2 bound of the records
+    curve: float = math.inf  # bounds |phi''|
+    error: Any = None  # dpspec.symbolic.running.SlopeError: how far a computed slope may be from the real one
 
     def lipschitz_at(self, norm: float) -> float:
         """Bounds |grad_w loss(w; z)|_2 over the enforced record domain at every w of the set with |w|_2 <= ``norm``."""
         return self.lipschitz if self.local is None else min(self.lipschitz, float(self.local.length(norm)))
 
     def spread_at(self, norm: float) -> float:
-        """Bounds the distance of two records' gradients at every w of the set with |w|_2 = ``norm``."""
-        return 2 * self.lipschitz if self.local is None else min(2 * self.lipschitz, float(self.local.spread(norm)))
+        """Bounds the distance of two records' gradients at every w of the set with |w|_2 = ``norm``, as they are computed: each within
+        :meth:`gradient_error` of a real one, and the proof's own slopes, too."""
+        if self.local is None:
+            return 2 * self.lipschitz
+        return min(2 * self.lipschitz, 2 * self.lipschitz_at(norm), float(self.local.spread(norm)) + 4 * self.gradient_error())
+
+    def gradient_error(self) -> float:
+        """How far the computed gradient of a record may be from the real one at the margin that was computed; infinite where nothing is
+        proved. A loss made by hand is taken to round as 64 operations do."""
+        if self.error is None:
+            return 64 * 2.0**-53 * self.lipschitz
+        if not math.isfinite(self.lipschitz):
+            return math.inf
+        return float(self.error.value()) * (self.lipschitz / self.slope) * (1 + 2.0**-40) if self.slope > 0 else 0.0
 
     @property
     def smooth_penalty(self) -> bool:

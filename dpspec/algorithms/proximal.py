@@ -1,17 +1,17 @@
 """Accelerated prox-gradient steps whose number to an accuracy is known beforehand, from public numbers alone, rounding included.
 
-For f + h with f S-smooth and mu-strongly convex, h convex with an exact prox, and gradients that are off by at most e (what rounding does to
-a step counts as an error of its gradient), N steps of length 1/S with momentum (k - 1)/(k + 2) from a point at distance D of the minimiser
-w* give
+For f + h with f S-smooth and mu-strongly convex, h convex with an exact prox, and gradients that are off by at most e (what rounding does
+to a step counts as an error of its gradient), N steps of length 1/S with momentum (k - 1)/(k + 2) from a point at distance D of the
+minimiser w* give
 
     (f + h)(w_N) - min <= 2 S/(N + 1)^2 (D + e N (N + 1)/S)^2
 
-(Schmidt, Le Roux, Bach 2011, Proposition 2), hence |w_N - w*| <= 2 sqrt(S/mu)/(N + 1) (D + e N (N + 1)/S). With the least N + 1 >= 4 sqrt(S/mu)
-that is at most D/2 + 8 e/mu. R such rounds, each from the last one's point without momentum, end within 2^-R D + 16 e/mu.
-So 32 e <= tolerance and R >= log2(2 D mu/tolerance) put the end within tolerance/mu of w*, for every data set: nothing can fail.
+(Schmidt, Le Roux, Bach 2011, Proposition 2), hence |w_N - w*| <= 2 sqrt(S/mu)/(N + 1) (D + e N (N + 1)/S). With the least N + 1 >= 4
+sqrt(S/mu) that is at most D/2 + 8 e/mu. R such rounds, each from the last one's point without momentum, end within 2^-R D + 16 e/mu. So
+32 e <= tolerance and R >= log2(2 D mu/tolerance) put the end within tolerance/mu of w*, for every data set: nothing can fail.
 
-All points of a round are within D + 16 e/mu of w*: in the same proof the momentum's point v_k is within D + e k (k + 1)/S of it, and w_k and the
-points where gradients are taken are convex combinations of those.
+All points of a round are within D + 16 e/mu of w*: in the same proof the momentum's point v_k is within D + e k (k + 1)/S of it, and w_k
+and the points where gradients are taken are convex combinations of those.
 """
 
 from __future__ import annotations

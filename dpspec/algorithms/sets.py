@@ -155,11 +155,14 @@ def project_l2(v: Vector, radius: float) -> Vector:
 
 
 def project_simplex(v: Vector, total: float = 1.0) -> Vector:
-    """The nearest vector with non-negative entries that sum to ``total`` (sorting; Held, Wolfe, Crowder 1974)."""
-    u = np.sort(v)[::-1]
-    excess = np.cumsum(u) - total
-    rank = np.arange(1, v.size + 1)
-    r = int(np.nonzero(u * rank > excess)[0][-1])
+    """The nearest vector with non-negative entries that sum to ``total`` (sorting; Held, Wolfe, Crowder 1974). Adding a number to all of v
+    changes nothing: with 0 as the largest, ``total`` is never lost beside it."""
+    with np.errstate(over="ignore"):
+        v = v - v.max()
+        u = np.sort(v)[::-1]
+        excess = np.cumsum(u) - total
+        rank = np.arange(1, v.size + 1)
+        r = int(np.nonzero(u * rank > excess)[0][-1])
     return np.asarray(np.maximum(v - excess[r] / (r + 1), 0.0))
 
 
@@ -343,13 +346,22 @@ def _shrink_box(s: Vector, group: GroupNorm, step: float, low: float, high: floa
 
 
 def _root(f: Any, low: float, high: float) -> float:
-    """Where the falling function f changes its sign in [low, high], to rounding (Brent 1973)."""
+    """Where the falling function f changes its sign in [low, high], to rounding (Brent 1973; by halves where that takes too long)."""
     from scipy.optimize import brentq
 
-    if f(low) <= 0.0:
+    if not f(low) > 0.0:
         return low
-    found: float = brentq(f, low, high, xtol=1e-300, rtol=4 * np.finfo(np.float64).eps, maxiter=500)
-    return found
+    if not f(high) <= 0.0:  # by rounding
+        return high
+    found, report = brentq(f, low, high, xtol=1e-300, rtol=4 * np.finfo(np.float64).eps, maxiter=500, full_output=True, disp=False)
+    if report.converged:
+        return float(found)
+    for _ in range(2200):  # halvings leave no double between the ends in so many, wherever the root is
+        middle = low + (high - low) / 2
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if f(middle) > 0.0 else (low, middle)
+    return high
 
 
 #: :func:`prox` over a polytope is within this times the largest vertex of the exact point (and what rounding adds, about as much) ...

@@ -86,7 +86,7 @@ def rounding(m: float, moved: float, *, hidden: bool = False, rows: int = MOST) 
 def sensitivity(
     exact: float, m: float, moved: float, *, hidden: bool = False, rows: int = MOST, terms: int = 0, beside: float = 0.0
 ) -> float:
-    """The sensitivity of what is handed over, rounded up, where ``exact`` = moved*a/n is that of real numbers and was computed in a few steps.
+    """The sensitivity of what is handed over, rounded up; ``exact`` = moved*a/n is that of real numbers, computed in a few steps.
 
     ``terms``: a record's contribution is a product of computed numbers, one of them an inner product of so many terms, and so may exceed a
     by (terms + 16)u of it. ``beside``: the value handed over is a public vector of entries (or norm) at most this minus the sum: the

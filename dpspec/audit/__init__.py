@@ -15,15 +15,18 @@ if TYPE_CHECKING:
     from dpspec.audit.deployment import Deployment
     from dpspec.audit.exact import ExactResult
     from dpspec.audit.verdict import AuditResult
+    from dpspec.spec.diagnostics import SpecError
 
 __all__ = ["audit", "audit_exact", "audit_static", "load"]
 
 
 def audit_static(deployment: Deployment) -> AuditResult:
-    """Recompute the guarantee of a description and judge its claim. See :func:`dpspec.audit.static.audit_static`."""
+    """Recompute the guarantee of a description and judge its claim. See :func:`dpspec.audit.static.audit_static`; a plan or record of
+    this product is judged by the schedule that it carries (:mod:`dpspec.audit.plans`)."""
+    from dpspec.audit.plans import Planned, judge
     from dpspec.audit.static import audit_static as run
 
-    return run(deployment)
+    return judge(deployment) if isinstance(deployment, Planned) else run(deployment)
 
 
 def audit_exact(channel: Any) -> ExactResult:
@@ -65,6 +68,23 @@ def load(path: str | Path) -> Deployment:
         return import_document(data, file.name)
     except SpecError as error:
         raise SpecError(error.diagnostics, path=str(file), text=text) from None
+    except _UNFORESEEN as error:
+        raise _unusable(error, str(file), "read") from error
+
+
+#: What code that takes a well-formed document raises on another one.
+_UNFORESEEN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+
+
+def _unusable(error: Exception, path: str, doing: str) -> SpecError:
+    """The last net: a document in which a field has a kind or size that no check above has named."""
+    from dpspec.spec.diagnostics import Diagnostic, SpecError
+
+    missing = (
+        f"the field {error.args[0]!r} is missing" if isinstance(error, KeyError) and error.args else str(error) or type(error).__name__
+    )
+    help = "docs/audit.md lists what each field takes; plans and records are to be as dpspec wrote them"
+    return SpecError([Diagnostic("DP672", "error", f"the document cannot be {doing}: {missing}", help)], path=path)
 
 
 def audit(subject: str | Path | Mapping[str, Any] | Deployment | Any) -> AuditResult:
@@ -84,7 +104,10 @@ def audit(subject: str | Path | Mapping[str, Any] | Deployment | Any) -> AuditRe
     else:
         spec = subject if isinstance(subject, ChannelSpec) else ChannelSpec("matrix", {"rows": _rows(subject)})
         deployment = Deployment("channel", Setting(model="local", unit="report", neighbouring="local_replace"), Claim(), channel=spec)
-    result = audit_static(deployment)
+    try:
+        result = audit_static(deployment)
+    except _UNFORESEEN as error:
+        raise _unusable(error, str(subject) if isinstance(subject, (str, Path)) else "", "judged") from error
     return _with_samples(result, deployment) if deployment.samples else result
 
 

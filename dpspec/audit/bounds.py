@@ -9,14 +9,20 @@ from dataclasses import dataclass
 from dpspec.audit.components import Component, _Family
 from dpspec.audit.numerics import Atoms, GaussianPair, Pair, bracket, zcdp_epsilon
 
+_AGREE = 1e-6  # estimated rounding errors: by so little two bounds may cross without either being wrong
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """``low`` <= true epsilon <= ``high`` at some delta; ``how``: one line."""
+    """``low`` <= true epsilon <= ``high`` at some delta; ``how``: one line. ``crossed``: one of the two must be wrong."""
 
     low: float
     high: float
     how: str
+
+    @property
+    def crossed(self) -> bool:
+        return self.low > self.high * (1 + _AGREE) + _AGREE
 
     @property
     def tight(self) -> bool:
@@ -27,11 +33,16 @@ def gaussian_only(parts: Sequence[Component]) -> float | None:
     """mu of the composition when every part is exactly Gaussian."""
     if not parts or any(c.mu is None or c.breach is not None or c.unknown for c in parts):
         return None
-    return math.sqrt(math.fsum((c.mu or 0.0) ** 2 * c.count for c in parts))
+    try:
+        return math.sqrt(math.fsum((c.mu or 0.0) ** 2 * c.count for c in parts))
+    except OverflowError:
+        return math.inf
 
 
 def epsilon_range(parts: Sequence[Component], delta: float) -> Range:
     """Bounds on epsilon at ``delta`` (0 for pure)."""
+    if delta >= 1:
+        return Range(0.0, 0.0, "everything holds at delta 1")
     certain = [c for c in parts if c.breach is not None and (c.breach.delta > delta or (delta == 0 and c.breach.delta == 0))]
     if certain:
         return Range(math.inf, math.inf, "an event of probability above delta is impossible under a neighbour")
@@ -44,10 +55,7 @@ def epsilon_range(parts: Sequence[Component], delta: float) -> Range:
             return Range(0.0, 0.0, "nothing depends on the record")
         from dpspec.privacy.gaussian import epsilon_of
 
-        if mu > 1e6:  # the profile is a step at mu^2/2, of width mu
-            half = mu * mu / 2
-            return Range(half if exact_gaussian and delta < 0.4 else 0.0, zcdp_epsilon(half, delta), f"Gaussian DP, mu = {mu:.6g}")
-        value = epsilon_of(mu, delta)
+        value = epsilon_of(mu, delta) if math.isfinite(mu) else math.inf
         return Range(value if exact_gaussian else 0.0, value, f"Gaussian DP, mu = {mu:.6g}, analytic profile")
     high, how = _upper(parts, delta)
     low = _lower(parts, delta)
@@ -56,7 +64,7 @@ def epsilon_range(parts: Sequence[Component], delta: float) -> Range:
         low = max(low, better_low)
         if better_high < high:
             high, how = better_high, "privacy-loss distributions, rounded outwards"
-    return Range(min(low, high) if low <= high * (1 + 1e-6) else low, high, how)
+    return Range(min(low, high) if low <= high * (1 + _AGREE) + _AGREE else low, high, how)
 
 
 def _upper(parts: Sequence[Component], delta: float) -> tuple[float, str]:
@@ -172,6 +180,8 @@ def delta_range(parts: Sequence[Component], epsilon: float) -> tuple[float, floa
     if mu is not None and mu > 0:
         from dpspec.privacy.gaussian import delta_lower, delta_upper
 
+        if math.isinf(mu):  # beyond the doubles; delta grows with mu
+            return delta_lower(epsilon, 1e150), 1.0
         return delta_lower(epsilon, mu), delta_upper(epsilon, mu)
     uppers = [(c.over, c.count, c.mu) for c in parts]
     lowers = [(_best_at(c.under, epsilon), c.count, c.mu) for c in parts]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from dpspec.audit.numerics import (
     LaplacePair,
     Pair,
     Reversed,
+    Seen,
     Subsampled,
     SubsampledReplace,
     approximate,
@@ -35,7 +36,7 @@ from dpspec.audit.numerics import (
     randomized_response,
     renyi,
 )
-from dpspec.audit.vocabulary import REPLACING
+from dpspec.audit.vocabulary import NEIGHBOURS, REPLACING
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +79,35 @@ _NOTHING = Component("nothing", pure=0.0, rho=0.0)
 
 @dataclass(frozen=True, slots=True)
 class Context:
+    """``neighbouring``: a relation, or other text, with which nothing that depends on the relation has a model."""
+
     neighbouring: str
     worst_case: bool = False  # the class of mechanisms counts (composition tools)
+    sampled: bool = False  # inside a sampler
 
     @property
     def replacing(self) -> bool:
+        if self.neighbouring not in NEIGHBOURS:
+            raise _Missing("the neighbouring relation")
         return self.neighbouring in REPLACING
+
+
+_FLOATS: Mapping[str, int] = {"float64": 53, "double": 53, "float32": 24, "single": 24}
+_OWN_GROUPS = ("laplace_threshold", "gaussian_threshold", "discrete_laplace_threshold", "discrete_gaussian_threshold")
+_SAMPLERS = ("poisson_sampled", "fixed_sampled", "shuffled")
+_OPEN_ENDED = ("unknown", "unbounded")
 
 
 def components(event: Event, context: Context) -> list[Component]:
     """The components of one event, its ``count`` and contributions included."""
     draws = event.number("draws")
-    if event.count == 0:
-        return [_NOTHING]
+    if event.unread:
+        why = f"{event.what}: {', '.join(event.unread)} is not understood"
+        return [Component(event.what, unknown=why, how="DP673")]
     if draws is not None and draws < event.count:
         why = f"{event.count} uses are charged and {draws:g} noise drawn: composition needs fresh noise at every use"
         return [Component(event.what, unknown=why, how="DP633")]
-    flaw = _flaw(event)
+    flaw = _flaw(event, context)
     if flaw is not None:
         return [flaw]
     model = _MODELS.get(event.kind)
@@ -108,21 +121,49 @@ def components(event: Event, context: Context) -> list[Component]:
         found = model(event, context)
     except _Missing as missing:
         return [Component(event.what, unknown=f"{event.what}: {missing} is not stated", how="DP605")]
+    if event.kind in ("gaussian", "laplace") and event.fields.get("arithmetic") in _FLOATS:
+        # alone the lattice of the outputs tells the inputs apart (_flaw); inside a sampler no such pair is known
+        found = _assuming(found, f"the noise of {event.what} has its ideal law and not that of {event.fields['arithmetic']} numbers")
     group = event.number("contributions")
-    if event.fields.get("contributions") in ("unknown", "unbounded"):
-        found = [replace(c, assumes="every unit contributes one record", how=c.how or "DP629") for c in found]
-    elif group is not None and group > 1:
+    if event.fields.get("contributions") in _OPEN_ENDED:
+        found = [replace(c, how=c.how or "DP629") for c in _assuming(found, "every unit contributes one record")]
+    elif group is not None and group > 1 and event.kind not in _OWN_GROUPS:
         found = [_grouped(c, group) for c in found]
-    if event.kind == "noisy_max" and event.number("decay"):
+    if event.kind == "noisy_max" and event.number("decay") and event.fields.get("releases", "index") == "index":
+        return found  # its runs carry the count
+    if event.kind == "poisson_sampled" and event.fields.get("once") is True:
         return found
     return [replace(c, count=c.count * event.count) for c in found]
+
+
+def depends_on_relation(events: Sequence[Event]) -> bool:
+    """Whether the neighbouring relation decides about a sensitivity or an amplification of these events."""
+
+    def alone(e: Event) -> bool:
+        if e.kind in (*_SAMPLERS, "parallel"):
+            return True
+        stated = e.number("l1_sensitivity", "l2_sensitivity", "sensitivity") is not None
+        by_norm = e.number("clip_norm", "norm_bound") is not None or (e.kind == "gaussian" and e.number("noise_multiplier") is not None)
+        return (by_norm and not stated) or (e.kind == "laplace_mean" and e.fields.get("n_public") is False)
+
+    return any(alone(e) or depends_on_relation(e.inner) for e in events)
+
+
+def _assuming(found: Sequence[Component], *conditions: str) -> list[Component]:
+    """The same components, which hold under further conditions."""
+    new = [c for c in dict.fromkeys(conditions) if c]
+
+    def joined(old: str) -> str:
+        return "; and ".join([*([old] if old else []), *(c for c in new if c not in old)])
+
+    return [replace(c, assumes=joined(c.assumes)) for c in found] if new else list(found)
 
 
 class _Missing(Exception):
     pass
 
 
-def _flaw(event: Event) -> Component | None:
+def _flaw(event: Event, context: Context) -> Component | None:
     """Faults that void a noise event whatever its scale."""
     if event.fields.get("scale_from") in ("data", "from-data", "private"):
         why = f"{event.what}: the noise scale is computed from the protected records; constant records give scale 0 and a sure output"
@@ -130,28 +171,31 @@ def _flaw(event: Event) -> Component | None:
     if event.fields.get("clip") in ("none", "copy", "missing"):
         why = f"{event.what}: records are not clipped, so one record moves the released value without bound"
         return Component(event.what, breach=Breach("DP622", 1.0, why))
-    if event.fields.get("arithmetic") in ("float64", "double") and event.kind in ("laplace", "gaussian"):
+    bits = _FLOATS.get(str(event.fields.get("arithmetic")), 0)
+    if bits and event.kind in ("laplace", "gaussian") and not context.sampled:
         gaussian = event.kind == "gaussian"
         top = event.number("l2_sensitivity" if gaussian else "l1_sensitivity", "sensitivity", "clip_norm", "norm_bound") or 0.0
-        delta = float64_gap(top, event.number("sigma" if gaussian else "scale") or 0.0, event.kind)
+        delta = float64_gap(top, event.number("sigma" if gaussian else "scale") or 0.0, event.kind, bits)
         if delta > 0:
-            why = f"{event.what}: {event.kind} noise in IEEE doubles; outputs near 0 that are no multiple of the spacing at the sensitivity"
+            why = f"{event.what}: {event.kind} noise in IEEE floats of {bits} bits; outputs near 0 that are no multiple of the spacing"
+            why += " at the sensitivity"
             return Component(event.what, breach=Breach("DP625", delta, why + " occur under one input and never under its neighbour"))
     return None
 
 
-def float64_gap(sensitivity: float, scale: float, law: str = "laplace") -> float:
+def float64_gap(sensitivity: float, scale: float, law: str = "laplace", bits: int = 53) -> float:
     """Probability that 0 + noise falls near 0 on a double that sensitivity + noise cannot give.
 
     D + noise lies near 0 only when the noise lies near -D, where doubles have a spacing u of about D 2^-52, so that the sum is a multiple
-    of u. Noise in [2^m, 2^(m+1)) has spacing 2^(m-52); one double in u 2^(52-m) of them is a multiple of u.
+    of u. Noise in [2^m, 2^(m+1)) has spacing 2^(m-52); one double in u 2^(52-m) of them is a multiple of u. ``bits``: of the
+    significand, 53 in doubles.
     """
     if sensitivity <= 0 or scale <= 0 or not math.isfinite(sensitivity / scale):
         return 0.0
     mantissa, k = math.frexp(sensitivity)
     k -= 1  # 2^k <= D < 2^(k+1)
     power = mantissa == 0.5
-    unit = k - 53 if power else k - 52
+    unit = k - bits if power else k - (bits - 1)
     reach = sensitivity / 4 if power else min(sensitivity / 4, sensitivity - 2.0**k, 2.0 ** (k + 1) - sensitivity)
 
     def within(x: float) -> float:  # P(|noise| < x)
@@ -159,7 +203,7 @@ def float64_gap(sensitivity: float, scale: float, law: str = "laplace") -> float
 
     total, m = 0.0, math.frexp(reach)[1] - 1
     for j in range(m, m - 60, -1):
-        share = 1 - 2.0 ** (j - 52 - unit)
+        share = 1 - 2.0 ** (j - (bits - 1) - unit)
         if share > 0:
             total += (within(min(2.0 ** (j + 1), reach)) - within(min(2.0**j, reach))) * share
     return total
@@ -167,12 +211,18 @@ def float64_gap(sensitivity: float, scale: float, law: str = "laplace") -> float
 
 def _grouped(c: Component, m: float) -> Component:
     """The same component for a unit of ``m`` records."""
+    if c.unknown:
+        return c
+    if c.breach is not None or c.slack > 0:  # what a further record adds to a failure is the model's own business
+        why = f"{c.what}: group privacy for {m:g} records needs a step without a failure probability"
+        return replace(c, unknown=why, over=None, mu=None, pure=math.inf, rho=math.inf)
     if c.mu is not None:
-        return _gaussian(c.what, c.mu * m, c.count)
+        return replace(_gaussian(c.what, c.mu * m, c.count), assumes=c.assumes, how=c.how)
     if isinstance(c.over, LaplacePair):
-        return _laplace(c.what, c.over.epsilon * m, c.count)
-    if math.isfinite(c.pure) and c.slack == 0:
-        return Component(c.what, c.count, pure=c.pure * m, rho=c.rho * m * m, over=randomized_response(c.pure * m), how=c.how)
+        return replace(_laplace(c.what, c.over.epsilon * m, c.count), assumes=c.assumes, how=c.how)
+    if math.isfinite(c.pure):
+        over = randomized_response(c.pure * m) if 0 < c.pure * m < 500 else None
+        return Component(c.what, c.count, pure=c.pure * m, rho=c.rho * m * m, over=over, assumes=c.assumes, how=c.how)
     return replace(
         c, unknown=f"{c.what}: group privacy for {m:g} records needs a pure or Gaussian step", over=None, pure=math.inf, rho=math.inf
     )
@@ -202,47 +252,72 @@ def _laplace(what: str, epsilon: float, count: int = 1) -> Component:
 
 
 def _sum_sensitivity(event: Event, context: Context, *names: str) -> float:
-    stated = event.number(*names)
-    if stated is not None:
-        return stated
-    clip = event.number("clip_norm", "norm_bound")
-    if clip is None:
+    """The largest of the sensitivities that are stated and of the one that a norm bound gives."""
+    found = [x for x in (event.number(name) for name in names) if x is not None]
+    clip = _norm(event)
+    if clip is not None:
+        found.append(2 * clip if context.replacing else clip)
+    if not found:
         raise _Missing(f"{names[0]} (or clip_norm)")
-    return 2 * clip if context.replacing else clip
+    return max(found)
+
+
+def _norm(event: Event) -> float | None:
+    bounds = [x for x in (event.number("clip_norm"), event.number("norm_bound")) if x is not None]
+    return max(bounds) if bounds else None
 
 
 def _laplace_sensitivity(event: Event, context: Context) -> float:
     return _sum_sensitivity(event, context, "l1_sensitivity", "sensitivity")
 
 
+def gaussian_shifts(event: Event, context: Context) -> dict[str, float]:
+    """mu of one Gaussian event by each word that states its noise; infinite without noise. Consistent words give the same."""
+    found: dict[str, float] = {}
+    for word in ("sigma", "variance"):
+        noise = event.number(word)
+        if noise is not None:
+            top = _sum_sensitivity(event, context, "l2_sensitivity", "sensitivity")
+            found[word] = _ratio(top, noise if word == "sigma" else math.sqrt(noise))
+    multiplier = event.number("noise_multiplier")
+    if multiplier is not None:
+        clip, stated = _norm(event), event.number("l2_sensitivity", "sensitivity")
+        # the multiplier is noise over norm bound; without a norm bound it is noise over sensitivity
+        if clip is not None:
+            top = _sum_sensitivity(event, context, "l2_sensitivity", "sensitivity")
+            found["noise_multiplier"] = _ratio(top, multiplier * clip) if clip > 0 else math.inf if top > 0 else 0.0
+        else:
+            top = 1.0 if stated is not None and stated > 0 else 0.0 if stated is not None else 2.0 if context.replacing else 1.0
+            found["noise_multiplier"] = _ratio(top, multiplier)
+    rho, mu = event.number("rho"), event.number("mu")
+    if rho is not None:
+        found["rho"] = math.sqrt(2 * rho)
+    if mu is not None:
+        found["mu"] = mu
+    if not found:
+        raise _Missing("sigma")
+    return found
+
+
 def gaussian_shift(event: Event, context: Context) -> float:
     """mu of one Gaussian event; infinite when it carries no noise."""
-    mu, rho = event.number("mu"), event.number("rho")
-    noise = event.number("sigma", "variance", "noise_multiplier")
-    if noise is None and mu is not None:
-        return mu
-    if noise is None and rho is not None:
-        return math.sqrt(2 * rho)
-    multiplier = event.number("noise_multiplier")
-    sigma, variance = event.number("sigma"), event.number("variance")
-    if sigma is None and variance is not None:
-        sigma = math.sqrt(variance)
-    if sigma is None:
-        if multiplier is None:
-            raise _Missing("sigma")
-        clip, stated = event.number("clip_norm", "norm_bound"), event.number("l2_sensitivity", "sensitivity")
-        # the multiplier is noise over norm bound; without a norm bound it is noise over sensitivity
-        if stated is not None and clip is not None:
-            top = stated / clip
-        elif stated is not None:
-            top = stated
-        else:
-            top = 2.0 if context.replacing else 1.0
-        return math.inf if multiplier == 0 and top > 0 else 0.0 if top == 0 else top / multiplier
-    top = _sum_sensitivity(event, context, "l2_sensitivity", "sensitivity")
-    if top == 0:
-        return 0.0
-    return math.inf if sigma == 0 or math.isinf(top) else top / sigma
+    return max(gaussian_shifts(event, context).values())
+
+
+def laplace_losses(event: Event, context: Context) -> dict[str, float]:
+    """epsilon of one Laplace event by each word that states its noise."""
+    found: dict[str, float] = {}
+    epsilon, scale, multiplier = event.number("epsilon"), event.number("scale"), event.number("noise_multiplier")
+    if epsilon is not None:
+        found["epsilon"] = epsilon
+    if scale is not None:
+        found["scale"] = _ratio(_laplace_sensitivity(event, context), scale)
+    if multiplier is not None:
+        top = _laplace_sensitivity(event, context)
+        found["noise_multiplier"] = _ratio(top, multiplier * (_norm(event) or top))
+    if not found:
+        raise _Missing("scale")
+    return found
 
 
 def _model_gaussian(event: Event, context: Context) -> list[Component]:
@@ -250,32 +325,39 @@ def _model_gaussian(event: Event, context: Context) -> list[Component]:
 
 
 def _model_discrete_gaussian(event: Event, context: Context) -> list[Component]:
+    """Noise P(x) ~ exp(-x^2/(2 sigma^2)) on integers. The zCDP cost is that of the continuous law for every integer shift (Canonne,
+    Kamath, Steinke 2020, Theorem 4); the profile is not, and that of a vector may lie above that of one number moved as far."""
     mu = gaussian_shift(event, context)
-    sigma, top = event.number("sigma"), event.number("l2_sensitivity", "sensitivity")
     whole = _gaussian(event.what, mu)
-    if sigma is None or top is None or not 0 < sigma < 20 or top != int(top):
-        # wide discrete Gaussians agree with the continuous one to exp(-2 pi^2 sigma^2)
+    if whole.breach is not None or mu == 0:
         return [whole]
+    if event.number("sigma", "variance", "noise_multiplier") is None:
+        return [whole]  # known by its cost alone: many wide draws, the Gaussian limit (DP619 says so)
+    by_norm = (
+        event.number("noise_multiplier") is not None and _norm(event) is None and event.number("l2_sensitivity", "sensitivity") is None
+    )
+    top = 1.0 if by_norm else _sum_sensitivity(event, context, "l2_sensitivity", "sensitivity")
+    sigma, step = top / mu, math.floor(top)
+    rho = mu * mu / 2
+    # a whole shift of one number is a real pair, and at a whole order its Renyi divergence is the continuous one
+    low = (step / sigma) ** 2 / 2
+    if step < 1 or not sigma <= 20_000:
+        return [Component(event.what, pure_at_least=math.inf if step >= 1 else 0.0, rho=rho, rho_at_least=low)]
+    pair = _discrete_gaussian_pair(sigma, step)
+    return [Component(event.what, pure_at_least=math.inf, rho=rho, rho_at_least=low, over=pair if top == 1 else None, under=pair)]
+
+
+def _discrete_gaussian_pair(sigma: float, top: int) -> Atoms:
+    """The law moved by ``top`` against the law at 0, cut where less than 1e-32 lies beyond."""
     half = math.ceil(sigma * 12 + top)
     x = np.arange(-half, half + 1, dtype=float)
-    weight = np.exp(-(x**2) / (2 * sigma**2))
+    with np.errstate(under="ignore"):
+        weight = np.exp(-((x / sigma) ** 2) / 2)
     weight /= weight.sum()
     p, q = np.zeros(x.size + int(top)), np.zeros(x.size + int(top))
     q[: x.size], p[int(top) :] = weight, weight
     keep = (p > 0) & (q > 0)
-    pair = Atoms(tuple(p[keep]), tuple(q[keep]))
-    return [Component(event.what, pure_at_least=math.inf, rho=mu * mu / 2, over=pair, under=pair)]
-
-
-def _laplace_scale(event: Event, sensitivity: float) -> float:
-    scale, epsilon, multiplier = event.number("scale"), event.number("epsilon"), event.number("noise_multiplier")
-    if scale is not None:
-        return scale
-    if epsilon is not None:
-        return math.inf if epsilon == 0 else sensitivity / epsilon
-    if multiplier is not None:
-        return multiplier * (event.number("clip_norm", "norm_bound") or 1.0)
-    raise _Missing("scale")
+    return Atoms(tuple(p[keep]), tuple(q[keep]))
 
 
 def _ratio(sensitivity: float, scale: float) -> float:
@@ -283,15 +365,13 @@ def _ratio(sensitivity: float, scale: float) -> float:
 
 
 def _model_laplace(event: Event, context: Context) -> list[Component]:
-    if event.number("epsilon") is not None and event.number("l1_sensitivity", "sensitivity", "clip_norm", "norm_bound") is None:
-        return [_laplace(event.what, event.number("epsilon") or 0.0)]
-    top = _laplace_sensitivity(event, context)
-    epsilon = _ratio(top, _laplace_scale(event, top))
+    epsilon = max(laplace_losses(event, context).values())
     whole = _laplace(event.what, epsilon)
     vote = event.fields.get("vote")
-    if isinstance(vote, Mapping) and math.isfinite(epsilon):
+    if isinstance(vote, Mapping) and 0 < epsilon < math.inf:
         low, high, threshold = (float(vote[k]) for k in ("low", "high", "threshold"))
-        exact, pair = vote_loss(low, high, top, _laplace_scale(event, top), threshold)
+        top = _laplace_sensitivity(event, context)
+        exact, pair = vote_loss(low, high, top, top / epsilon, threshold)
         return [
             replace(whole, pure=exact, pure_at_least=exact, rho=exact**2 / 2, rho_at_least=0.0, over=randomized_response(exact), under=pair)
         ]
@@ -339,43 +419,97 @@ def _model_discrete_laplace(event: Event, context: Context) -> list[Component]:
 
 
 def _model_laplace_threshold(event: Event, context: Context) -> list[Component]:
-    top = _laplace_sensitivity(event, context)
-    scale = _laplace_scale(event, top)
-    first = event.number("first_count") or 1.0  # the largest noiseless count of a key that only one unit has
-    gap = ((event.number("threshold") or 0.0) - first) / scale if scale > 0 else math.inf
-    appears = math.exp(-gap) / 2 if gap >= 0 else 1 - math.exp(gap) / 2
-    keys = event.number("keys") or 1.0
-    appears = -math.expm1(keys * math.log1p(-appears)) if appears < 1 else 1.0
-    return [_with_key(_laplace(event.what, _ratio(top, scale)), appears)]
+    return _thresholded(event, context, _model_laplace(event, context)[0], 1.0)
+
+
+def _model_discrete_laplace_threshold(event: Event, context: Context) -> list[Component]:
+    return _thresholded(event, context, _model_discrete_laplace(event, context)[0], 1.0)
 
 
 def _model_gaussian_threshold(event: Event, context: Context) -> list[Component]:
+    return _thresholded(event, context, _gaussian(event.what, gaussian_shift(event, context)), 2.0)
+
+
+def _model_discrete_gaussian_threshold(event: Event, context: Context) -> list[Component]:
+    return _thresholded(event, context, _model_discrete_gaussian(event, context)[0], 2.0)
+
+
+def _thresholded(event: Event, context: Context, whole: Component, power: float) -> list[Component]:
+    """A histogram of noisy counts of which those from a threshold on are released, keys and all.
+
+    A key that one unit alone has is released with some probability, and never without that unit. ``keys``: how many such keys a unit
+    (each of its ``contributions``) can have; left out, as many as the sensitivity allows: ``keys * first_count^power <= top^power``.
+    ``first_count``: largest count of such a key; left out, 1, or what the sensitivity allows with the stated number of keys.
+    """
+    m = event.number("contributions") or 1.0
+    if m > 1:
+        whole = _grouped(whole, m)
+    if whole.breach is not None or whole.unknown:
+        return [whole]
+    word = "l1_sensitivity" if power == 1 else "l2_sensitivity"
+    stated = event.number(word, "sensitivity")
+    top = stated if stated is not None else _norm(event) or 1.0
+    keys, first = event.number("keys"), event.number("first_count")
+    cases: list[tuple[float, float]] = []
+    if keys is not None:
+        cases.append((keys * m, max(1.0, top / keys ** (1 / power)) if first is None else first))
+    else:
+        cases.append((max(math.ceil((top / (first or 1.0)) ** power - 1e-9), 1) * m, first or 1.0))
+        if first is None and top > 1:
+            cases.append((m, top))
+    appears = max(-math.expm1(k * math.log1p(-t)) if t < 1 else 1.0 for k, t in ((k, key_tail(event, context, f)) for k, f in cases))
+    why = f"{whole.what}: a key that only one unit has is published with probability {appears:.4g} and never without that unit"
+    found = replace(whole, slack=appears, breach=Breach("DP644", appears, why), mu=None)
+    if m > 1 and first is None:
+        return _assuming([found], "no unit puts two records on one key (first_count)")
+    return [found]
+
+
+def key_tail(event: Event, context: Context, count: float, discrete: bool | None = None) -> float:
+    """P(count + noise reaches the threshold). Integers reach it from the next whole number on, that number included."""
     from scipy.special import ndtr
 
-    top, sigma = _sum_sensitivity(event, context, "l2_sensitivity", "sensitivity"), event.number("sigma") or 0.0
-    first = event.number("first_count") or 1.0
-    appears = float(ndtr(-((event.number("threshold") or 0.0) - first) / sigma)) if sigma > 0 else 0.0
-    keys = event.number("keys") or 1.0
-    appears = -math.expm1(keys * math.log1p(-appears)) if appears < 1 else 1.0
-    whole = _gaussian(event.what, _ratio(top, sigma))
-    return [replace(_with_key(whole, appears), mu=None)]
-
-
-def _with_key(whole: Component, appears: float) -> Component:
-    if whole.breach is not None:
-        return whole
-    why = f"{whole.what}: a key that only one unit has is published with probability {appears:.4g} and never without that unit"
-    return replace(whole, slack=appears, breach=Breach("DP644", appears, why))
+    gap = (event.number("threshold") or 0.0) - count
+    if discrete is None:
+        discrete = event.kind.startswith("discrete")
+    if "gaussian" in event.kind:
+        sigma = event.number("sigma") or 0.0
+        if sigma == 0:
+            return 1.0 if gap <= 0 else 0.0
+        if not discrete:
+            return float(ndtr(-gap / sigma))
+        z = math.ceil(gap)
+        if sigma > 1e5:
+            return float(ndtr(-(z - 1) / sigma))  # the sum from z lies below the integral from z - 1
+        if abs(z) > 40 * sigma + 1:
+            return 0.0 if z > 0 else 1.0
+        x = np.arange(-math.ceil(40 * sigma) - 1, math.ceil(40 * sigma) + 2, dtype=float)
+        with np.errstate(under="ignore"):
+            weight = np.exp(-((x / sigma) ** 2) / 2)
+        return min(float(weight[x >= z].sum() / weight.sum()), 1.0)
+    epsilon = max(laplace_losses(event, context).values())
+    if epsilon == 0:
+        return 0.5
+    known = event.number("l1_sensitivity", "sensitivity", "clip_norm", "norm_bound")
+    scale = (1.0 if known is None else _laplace_sensitivity(event, context)) / epsilon
+    if scale == 0:
+        return 1.0 if gap <= 0 else 0.0
+    if not discrete:
+        return math.exp(-gap / scale) / 2 if gap >= 0 else 1 - math.exp(gap / scale) / 2
+    z, ratio = math.ceil(gap), math.exp(-1 / scale)
+    return ratio**z / (1 + ratio) if z >= 1 else 1 - ratio ** (1 - z) / (1 + ratio)
 
 
 def _model_laplace_mean(event: Event, context: Context) -> list[Component]:
     n, width = event.number("n") or 0.0, event.number("range") or 0.0
-    scale = event.number("scale")
-    if scale is None:
-        scale = width / (n * (event.number("epsilon") or math.nan))
+    losses = mean_losses(event)
     private = event.fields.get("n_public") is False and not context.replacing and context.neighbouring != "zero_out"
     if not private:
-        return [_laplace(event.what, _ratio(width / n, scale))]
+        return [_laplace(event.what, max(losses.values()))]
+    loss = max(losses.values())
+    if loss == 0 or math.isinf(loss):
+        return [_laplace(event.what, loss)]
+    scale = width / n / loss
     # n zeros against n zeros and one record at the bound: centre and scale both move
     other_scale, other = scale * n / (n + 1), width / (n + 1)
     span = 60 * scale
@@ -392,6 +526,20 @@ def _model_laplace_mean(event: Event, context: Context) -> list[Component]:
     return [Component(event.what, pure_at_least=math.inf, under=pair, breach=Breach("DP623", 0.0, why))]
 
 
+def mean_losses(event: Event) -> dict[str, float]:
+    """epsilon of a mean over a public number of records by each word that states its noise."""
+    n, width = event.number("n"), event.number("range") or 0.0
+    if n is None or n < 1:
+        raise _Missing("n")
+    scale, epsilon = event.number("scale"), event.number("epsilon")
+    found = {} if epsilon is None else {"epsilon": epsilon}
+    if scale is not None:
+        found["scale"] = _ratio(width / n, scale)
+    if not found:
+        raise _Missing("scale")
+    return found
+
+
 # --------------------------------------------------------------------------------------------------------------- selections
 
 
@@ -402,26 +550,45 @@ def _score(event: Event) -> float:
     return value
 
 
-def _model_exponential(event: Event, context: Context) -> list[Component]:
-    exponent = event.number("exponent")
+def exponential_losses(event: Event) -> dict[str, float]:
+    """epsilon of the exponential mechanism by each word that states it."""
+    exponent, epsilon = event.number("exponent"), event.number("epsilon")
+    found = {} if epsilon is None else {"epsilon": epsilon}
     if exponent is not None:
-        factor = 1.0 if event.fields.get("monotone") is True else 2.0
-        epsilon = factor * exponent * _score(event)
-    else:
-        epsilon = event.number("epsilon") or 0.0
+        found["exponent"] = (1.0 if event.fields.get("monotone") is True else 2.0) * exponent * _score(event)
+    if not found:
+        raise _Missing("epsilon (or exponent)")
+    return found
+
+
+def _model_exponential(event: Event, context: Context) -> list[Component]:
+    epsilon = max(exponential_losses(event).values())
     if math.isinf(epsilon):
         return [Component(event.what, breach=Breach("DP620", 1.0, f"{event.what}: the choice is deterministic"))]
-    # two groups of candidates of equal size, one moved up and one down
+    single = event.number("candidates") == 1
+    if single:
+        return [_NOTHING]
+    # one candidate far behind the others moves up while they move down (or, monotone, stay): its log-probability moves by nearly epsilon
     return [
         Component(
             event.what,
             pure=epsilon,
+            pure_at_least=epsilon,
             rho=epsilon**2 / 8,
             over=randomized_response(epsilon) if epsilon > 0 else None,
-            under=randomized_response(epsilon / 2) if 0 < epsilon < 500 and event.number("candidates") != 1 else None,
+            under=_bounded_range(epsilon) if 0 < epsilon < 500 else None,
             how="exponential mechanism: epsilon-DP and epsilon^2/8-zCDP (bounded range)",
         )
     ]
+
+
+def _bounded_range(epsilon: float) -> _Family:
+    """Two candidates whose log-odds move by ``epsilon`` in all, from many starting points (Dong, Durfee, Rogers 2020)."""
+    pairs = []
+    for start in np.linspace(-epsilon - 30.0, 30.0, 241):
+        p, q = 1 / (1 + math.exp(-start - epsilon)), 1 / (1 + math.exp(-start))
+        pairs.append(Atoms((p, 1 / (1 + math.exp(start + epsilon))), (q, 1 / (1 + math.exp(start)))))
+    return _Family(tuple(pairs))
 
 
 def half_win(candidates: int, gap: float, noise: str) -> float:
@@ -469,11 +636,12 @@ def _model_noisy_max(event: Event, context: Context) -> list[Component]:
             )
         ]
     if candidates == 1:
-        return [Component(event.what, pure=0.0, rho=0.0)]
+        return [_NOTHING]
     if noise not in ("laplace", "gumbel", "exponential"):
         raise _Missing("a noise law that is modelled (laplace, gumbel, exponential)")
     found = []
-    for most, least, uses in _decaying(top, event.number("decay"), event.count):
+    decay = event.number("decay")
+    for most, least, uses in _decaying(top, decay, event.count):
         epsilon = factor * most / scale
         pair = None
         if noise in ("laplace", "gumbel"):
@@ -530,10 +698,21 @@ def permute_and_flip(scores: Sequence[float], exponent: float) -> Array:
     return total / len(orders)
 
 
+def flip_losses(event: Event) -> dict[str, float]:
+    """epsilon of permute-and-flip by each word that states it."""
+    scale, epsilon = event.number("scale"), event.number("epsilon")
+    found = {} if epsilon is None else {"epsilon": epsilon}
+    if scale is not None:
+        found["scale"] = _ratio(2 * _score(event), scale)
+    if not found:
+        raise _Missing("scale")
+    return found
+
+
 def _model_permute_and_flip(event: Event, context: Context) -> list[Component]:
-    top, scale, epsilon = _score(event), event.number("scale"), event.number("epsilon")
-    if epsilon is None:
-        epsilon = math.inf if not scale else 2 * top / scale
+    if event.number("candidates") == 1:
+        return [_NOTHING]
+    epsilon = max(flip_losses(event).values())
     if math.isinf(epsilon):
         return [Component(event.what, breach=Breach("DP620", 1.0, f"{event.what}: the choice is deterministic"))]
     exponent = min(epsilon / 2, 300.0)  # on scores in units of the sensitivity; beyond, the weaker instance still is one
@@ -568,7 +747,11 @@ def _model_permute_and_flip(event: Event, context: Context) -> list[Component]:
 
 
 def _model_svt(event: Event, context: Context) -> list[Component]:
-    top = event.number("sensitivity") or 1.0
+    top = event.number("sensitivity")
+    if top is None:
+        raise _Missing("sensitivity")
+    if top == 0:
+        return [_NOTHING]
     b1, b2 = event.number("threshold_scale") or 0.0, event.number("query_scale") or 0.0
     queries, cutoff = event.number("queries"), event.number("cutoff")
     bounded = cutoff is not None
@@ -583,36 +766,56 @@ def _model_svt(event: Event, context: Context) -> list[Component]:
     upper = _ratio(top, b1) + factor * most * top / b2
     if queries is not None:
         upper = min(upper, queries * top / b2)  # the threshold noise ignored: a post-processing of noisy answers
-    if event.fields.get("releases") == "value":
-        upper = min(upper + most * top / b2, queries * top / b2 if queries is not None else math.inf)
+    moves = ("first", "others") if event.fields.get("monotone") is True else ("apart",)
     lower = 0.0
-    if b1 > 0:
+    if event.fields.get("releases") == "value":
+        # the noisy answer that was compared: a value far below 0 shows that the threshold lay lower still, and then every earlier answer
+        # and the value itself move by top/b2. All noisy answers together cost no more; the threshold is noise of its own
+        upper = queries * top / b2 if queries is not None else math.inf
+        lower = upper
+    elif b1 > 0:
         n = int(min(queries if queries is not None else 2 * (cutoff or 50), 400))
         above_most = int(min(cutoff, n) if cutoff is not None else n)
         for above in {min(max(n // 2, 1), above_most), above_most, 1}:
             for below in {n - above, min(above, n - above)}:
                 if below >= 0 and (not bounded or above <= (cutoff or 0)):
-                    lower = max(lower, svt_split(b1, b2, top, below, above))
+                    lower = max(lower, *(svt_split(b1, b2, top, below, above, move) for move in moves))
+        lower = min(lower - 1e-9, upper)  # the error of the quadrature
     unknown = "" if math.isfinite(upper) else "no cut-off and no number of queries: the loss grows linearly with the positives"
     over = randomized_response(upper) if 0 < upper < 500 else None
-    return [Component(event.what, pure=upper, pure_at_least=lower, rho=upper**2 / 2, over=over, unknown=unknown, how="DP634")]
+    return [Component(event.what, pure=upper, pure_at_least=max(lower, 0.0), rho=upper**2 / 2, over=over, unknown=unknown, how="DP634")]
 
 
-def svt_split(b1: float, b2: float, top: float, below: int, above: int) -> float:
-    """ln of the ratio of P(``below`` times below, then ``above`` times above) for queries (0.., top..) against (top.., 0..)."""
+def svt_split(b1: float, b2: float, top: float, below: int, above: int, move: str = "apart") -> float:
+    """ln of the ratio of P(``below`` times below, then ``above`` times above) under two data sets.
 
-    def chance(first: float, second: float) -> float:
-        def f(t: Array) -> Array:
-            under_first = laplace_cdf(t - first, b2)
-            over_second = laplace_cdf(second - t, b2)
-            return np.exp(-np.abs(t - top / 2) / b1) / (2 * b1) * under_first**below * over_second**above
+    ``move``: ``apart``, the first queries rise by ``top`` and the others fall by it; ``first`` or ``others``, only those move, as
+    monotone queries do.
+    """
+    falling, rising = {"apart": ((0.0, top), (top, 0.0)), "first": ((0.0, 0.0), (top, 0.0)), "others": ((0.0, top), (0.0, 0.0))}[move]
+    # beyond these the threshold's density or a power of the distribution function decides alone
+    high = 60 * b1 + b2 * (math.log(max(below, 1)) + 45) + top
+    low = -(60 * b1 + b2 * (math.log(max(above, 1)) + 45) + top)
+    near = [c + b * x for b in (b1, b2) for x in np.linspace(-50, 50, 201).tolist() for c in (0.0, top)]
+    knots = sorted(x for x in {*np.linspace(low, high, 400).tolist(), *near, 0.0, top / 2, top} if low <= x <= high)
+    x, w = np.polynomial.legendre.leggauss(16)
+    left, right = np.array(knots[:-1]), np.array(knots[1:])
+    half = (right - left) / 2
+    t = ((left + right) / 2)[:, None] + half[:, None] * x
+    log_weight = np.log(half[:, None] * w)
 
-        span = 40 * b1 + top
-        knots = sorted({*np.linspace(-span, span + top, 120).tolist(), 0.0, top / 2, top})
-        return quadrature(f, knots, 32)
+    def log_chance(first: float, second: float) -> float:
+        f = log_weight - np.abs(t - top / 2) / b1 - math.log(2 * b1)
+        f = f + below * _log_laplace_cdf((t - first) / b2) + above * _log_laplace_cdf((second - t) / b2)
+        peak = float(f.max())
+        return peak + math.log(float(np.exp(f - peak).sum()))
 
-    p, q = chance(0.0, top), chance(top, 0.0)
-    return math.log(p / q) if q > 0 and p > 0 else 0.0
+    return log_chance(*falling) - log_chance(*rising)
+
+
+def _log_laplace_cdf(z: Array) -> Array:
+    with np.errstate(under="ignore"):
+        return np.where(z < 0, z - math.log(2), np.log1p(-np.exp(-np.abs(z)) / 2))
 
 
 # ------------------------------------------------------------------------------------------------------ steps known by guarantee
@@ -634,17 +837,31 @@ def _model_pure(event: Event, context: Context) -> list[Component]:
 
 
 def _model_randomized_response(event: Event, context: Context) -> list[Component]:
-    k, keep, epsilon = int(event.number("categories") or 2), event.number("keep"), event.number("epsilon")
+    k, keep = int(event.number("categories") or 2), event.number("keep")
     if keep is not None:
         other = (1 - keep) / (k - 1)
         if min(keep, other) <= 0:
             return [Component(event.what, breach=Breach("DP642", max(keep, other), f"{event.what}: an output of probability 0"))]
-        epsilon = abs(math.log(keep / other))
-    assert epsilon is not None
+    epsilon = max(response_losses(event).values())
+    if epsilon == 0:
+        return [_NOTHING]
+    if epsilon > 500:
+        return [Component(event.what, pure=epsilon, pure_at_least=epsilon, rho=epsilon**2 / 2)]
     keep = math.exp(epsilon) / (math.exp(epsilon) + k - 1)
     other = (1 - keep) / (k - 1)
-    pair = Atoms((keep, other, *([1 - keep - other] if k > 2 else [])), (other, keep, *([1 - keep - other] if k > 2 else [])))
+    rest = [max(1 - keep - other, 0.0)] if k > 2 else []
+    pair = Atoms((keep, other, *rest), (other, keep, *rest))
     return [Component(event.what, pure=epsilon, pure_at_least=epsilon, rho=epsilon**2 / 2, over=pair, under=pair)]
+
+
+def response_losses(event: Event) -> dict[str, float]:
+    """epsilon of randomized response by each word that states it."""
+    keep, epsilon = event.number("keep"), event.number("epsilon")
+    found = {} if epsilon is None else {"epsilon": epsilon}
+    if keep is not None:
+        other = (1 - keep) / ((event.number("categories") or 2) - 1)
+        found["keep"] = abs(math.log(keep / other)) if min(keep, other) > 0 else math.inf
+    return found
 
 
 def _model_approx(event: Event, context: Context) -> list[Component]:
@@ -679,15 +896,16 @@ def _model_wishart(event: Event, context: Context) -> list[Component]:
 
 
 def _model_truncated_laplace(event: Event, context: Context) -> list[Component]:
-    top = _laplace_sensitivity(event, context)
-    scale, bound = _laplace_scale(event, top), event.number("bound") or 0.0
-    if scale <= 0:
-        return [_laplace(event.what, _ratio(top, scale))]
+    top, epsilon, bound = _laplace_sensitivity(event, context), max(laplace_losses(event, context).values()), event.number("bound") or 0.0
+    if epsilon == 0 or math.isinf(epsilon) or top == 0:
+        return [_laplace(event.what, 0.0 if top == 0 else epsilon)]
+    if bound == 0:
+        return [_laplace(event.what, math.inf)]
+    scale = top / epsilon
     # outputs within top of one end are impossible for the neighbour
     whole = -math.expm1(-bound / scale)
     gap = 1.0 if top >= 2 * bound else (math.exp(-max(bound - top, 0.0) / scale) - math.exp(-bound / scale)) / (2 * whole)
     why = f"{event.what}: noise is cut off at {bound:g}, so outputs beyond the cut of a neighbour show which data set it was"
-    epsilon = top / scale
     return [
         Component(
             event.what, pure=epsilon, slack=gap, over=approximate(epsilon, gap) if gap < 1 else None, breach=Breach("DP620", gap, why)
@@ -697,6 +915,8 @@ def _model_truncated_laplace(event: Event, context: Context) -> list[Component]:
 
 def _model_uniform(event: Event, context: Context) -> list[Component]:
     top, width = _laplace_sensitivity(event, context), event.number("width") or 0.0
+    if top == 0:
+        return [_NOTHING]
     gap = 1.0 if width <= 0 else min(top / width, 1.0)
     why = f"{event.what}: uniform noise has an edge; outputs beyond a neighbour's edge show which data set it was"
     return [Component(event.what, pure=0.0, slack=gap, over=approximate(0.0, gap) if gap < 1 else None, breach=Breach("DP620", gap, why))]
@@ -722,12 +942,59 @@ def _model_sequence(event: Event, context: Context) -> list[Component]:
 
 
 def _model_parallel(event: Event, context: Context) -> list[Component]:
-    parts = event.number("parts_per_unit")
+    """Releases on disjoint parts. A unit that is replaced leaves its parts and enters others: twice as many parts change, unless one
+    part's worst change, that of a vector at the norm bound turned into its opposite, already counts for both. ``parts_by: position``: the
+    parts were fixed before a record was read, so that a replaced unit stays where it was."""
+    per_unit, parts = event.number("parts_per_unit"), event.number("parts")
+    replacing = context.replacing and event.fields.get("parts_by") != "position"
     found = _inner(event, context)
-    if event.fields.get("parts_per_unit") == "unbounded" or parts is None:
+    touched = 1.0 if per_unit is None else per_unit
+    if parts is not None:
+        touched = min(touched, parts)
+    twice = touched * 2 if parts is None else min(2 * touched, parts)
+    if replacing and twice > touched:
+        found = [
+            x
+            for c, additive in zip(found, _additive(event, context, len(found)), strict=True)
+            for x in _in_two_parts(c, additive, touched, twice)
+        ]
+    else:
+        found = [replace(c, count=c.count * math.ceil(touched)) for c in found]
+    if per_unit is None:
         condition = f"every unit contributes to at most one part of {event.what}"
-        return [replace(c, assumes=condition, how="DP629") for c in found]
-    return [replace(c, count=c.count * math.ceil(parts)) for c in found]
+        return [replace(c, how="DP629") for c in _assuming(found, condition)]
+    return found
+
+
+def _additive(event: Event, context: Context, size: int) -> list[bool | None]:
+    """For each component of the parts: True, additive noise on a sum of clipped vectors; None, clipped but sampled; False, other."""
+    found: list[bool | None] = []
+    for e in event.inner:
+        bounded = _norm_bounded(e)
+        kind = bounded if e.kind in ("gaussian", "laplace") or not bounded else None
+        found += [kind] * len(components(e, context))
+    return found if len(found) == size else [False] * size
+
+
+def _in_two_parts(c: Component, additive: bool | None, touched: float, twice: float) -> list[Component]:
+    if additive:
+        # C in each of two parts: mu*sqrt(2)/2, or the same l1 distance spread out; 2C in one part is no less
+        return [replace(c, count=c.count * math.ceil(touched))]
+    if additive is None:  # above: as if both parts saw a replacement; below: one does
+        above = replace(c, count=c.count * math.ceil(twice), under=None, pure_at_least=0.0, rho_at_least=0.0, mu=None)
+        below = Component(c.what, c.count * math.ceil(touched), pure=0.0, rho=0.0, under=c.under)
+        return [above, below]
+    return [replace(c, count=c.count * math.ceil(twice))]
+
+
+def _norm_bounded(event: Event) -> bool:
+    """Whether sensitivities come from norm bounds alone, so that a record may turn a vector into its opposite and no farther."""
+    if event.kind in ("sequence", *_SAMPLERS):
+        return bool(event.inner) and all(_norm_bounded(e) for e in event.inner)
+    other = ("l1_sensitivity", "l2_sensitivity", "sensitivity", "rho", "mu", "epsilon")
+    if event.kind not in ("gaussian", "laplace") or event.number(*other) is not None:
+        return False
+    return _norm(event) is not None or event.number("noise_multiplier") is not None
 
 
 def _model_select_until(event: Event, context: Context) -> list[Component]:
@@ -736,16 +1003,14 @@ def _model_select_until(event: Event, context: Context) -> list[Component]:
     if bad is not None:
         if bad.breach:
             return found
-        return [Component(event.what, unknown=f"{event.what}: private selection is modelled for pure steps only")]
+        return [Component(event.what, unknown=bad.unknown or f"{event.what}: private selection is modelled for pure steps only")]
     if event.number("limit") is not None:
         return [Component(event.what, unknown=f"{event.what}: a limit on the attempts with a fallback output needs its own argument")]
     epsilon = 2 * sum(c.pure * c.count for c in found)
+    over = randomized_response(epsilon) if 0 < epsilon < 500 else None
     # P(out = y) = Q(y, pass)/Q(pass): the ratio moves by exp(eps) in the numerator and by exp(eps) in the denominator
-    return [
-        Component(
-            event.what, pure=epsilon, rho=epsilon**2 / 2, over=randomized_response(epsilon), how="repetition until success: 2 epsilon"
-        )
-    ]
+    chosen = Component(event.what, pure=epsilon, rho=epsilon**2 / 2, over=over, how="repetition until success: 2 epsilon")
+    return _assuming([chosen], *(c.assumes for c in found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -757,60 +1022,118 @@ class _Body:
     pure: float
     slack: float
     gaussian_below: bool
+    assumes: tuple[str, ...] = ()
+    breach: Breach | None = None
 
 
-def _body(event: Event, context: Context) -> _Body | list[Component]:
-    found = _inner(event, context)
-    for c in found:
-        if (c.breach is not None and c.breach.delta > 0) or c.unknown:
-            return found
-    if all(c.mu is not None for c in found):
+def _body(event: Event, context: Context, times: int = 1) -> _Body | list[Component]:
+    """``times``: uses of one subset."""
+    found = [replace(c, count=c.count * times) for c in _inner(event, replace(context, sampled=True))]
+    if any(c.unknown for c in found):
+        return [replace(c, under=None, pure_at_least=0.0, rho_at_least=0.0, breach=None, mu=None) for c in found]
+    if any(c.breach is not None and c.breach.delta == 0 for c in found):
+        return [Component(event.what, unknown=f"{event.what}: amplification of a step that is not private at any epsilon is not modelled")]
+    for e in _nodes(event.inner):
+        if (e.number("contributions") or 1.0) > 1:
+            why = f"{event.what}: the records of one unit are drawn one by one, so a unit is sampled more often than a record"
+            return [Component(event.what, unknown=why, how="DP629")]
+    assumes = tuple(dict.fromkeys(c.assumes for c in found if c.assumes))
+    breach = max((c.breach for c in found if c.breach is not None), key=lambda b: b.delta, default=None)
+    if breach is None and all(c.mu is not None for c in found):
         mu = math.sqrt(sum((c.mu or 0.0) ** 2 * c.count for c in found))
-        return _Body(mu, None, math.inf, 0.0, all(c.under is not None for c in found))
+        return _Body(mu, None, math.inf, 0.0, all(c.under is not None for c in found), assumes)
     one = found[0] if len(found) == 1 and found[0].count == 1 else None
     laplace = one.over.epsilon if one is not None and isinstance(one.over, LaplacePair) and one.slack == 0 else None
-    return _Body(None, laplace, sum(c.pure * c.count for c in found), sum(c.slack * c.count for c in found), False)
+    laplace = laplace if breach is None else None
+    return _Body(None, laplace, sum(c.pure * c.count for c in found), sum(c.slack * c.count for c in found), False, assumes, breach)
 
 
-def _amplified(what: str, body: _Body, rate: float) -> Component:
+def _sampled(found: Component, body: _Body, rate: float) -> list[Component]:
+    """What is impossible without the record happens as often as the record is drawn."""
+    breach = None if body.breach is None or rate == 0 else replace(body.breach, delta=rate * body.breach.delta)
+    return _assuming([replace(found, breach=breach)], *body.assumes)
+
+
+def _nodes(events: Sequence[Event]) -> list[Event]:
+    return [x for e in events for x in (e, *_nodes(e.inner))]
+
+
+def _log_mean_exp(epsilon: float, rate: float) -> float:
+    """ln(1 + rate (exp(epsilon) - 1))."""
+    return math.log1p(rate * math.expm1(epsilon)) if epsilon < 700 else epsilon + math.log(rate)
+
+
+def _amplified(what: str, body: _Body, rate: float, epsilon: float | None = None) -> Component:
+    """A sampled step by its guarantee alone; ``epsilon``: what amplification leaves of it, ln(1 + q (exp(eps) - 1)) unless given."""
     if not math.isfinite(body.pure):
         return Component(what, unknown=f"{what}: amplification of a mixed step without an (epsilon, delta) form is not modelled")
-    epsilon = math.log1p(rate * math.expm1(body.pure)) if body.pure < 700 else body.pure + math.log(rate)
+    epsilon = _log_mean_exp(body.pure, rate) if epsilon is None else epsilon
     slack = rate * body.slack
     over = approximate(epsilon, slack) if slack else randomized_response(epsilon)
-    return Component(what, pure=epsilon, slack=slack, rho=epsilon**2 / 2 if slack == 0 else math.inf, over=over)
+    return Component(what, pure=epsilon, slack=slack, rho=epsilon**2 / 2 if slack == 0 else math.inf, over=over if epsilon < 500 else None)
+
+
+def rates(event: Event) -> dict[str, float]:
+    """The sampling rate by each way that it is stated."""
+    rate, size, n = event.number("rate"), event.number("size"), event.number("n")
+    found = {} if rate is None else {"rate": rate}
+    if size is not None and n is not None:
+        found["size/n"] = size / n
+    elif size is not None or (n is not None and rate is None):
+        raise _Missing("n" if n is None else "rate (or size)")
+    if not found:
+        raise _Missing("rate (or size and n)")
+    return found
 
 
 def _rate(event: Event) -> float:
-    rate = event.number("rate")
-    if rate is None:
-        size, n = event.number("size"), event.number("n")
-        if size is None or n is None:
-            raise _Missing("rate (or size and n)")
-        rate = size / n
+    rate = max(rates(event).values())
     if not 0 <= rate <= 1:
         raise _Missing("a rate between 0 and 1")
     return rate
 
 
 def _model_poisson(event: Event, context: Context) -> list[Component]:
-    body, rate = _body(event, context), _rate(event)
+    rate, times = _rate(event), event.count if event.fields.get("once") is True else 1
+    if rate == 1:
+        return [replace(c, count=c.count * times) for c in _inner(event, context)]
+    body = _body(event, context, times)
     if isinstance(body, list):
         return body
-    if rate == 0:
-        return [_NOTHING]
-    if rate == 1:
-        return _inner(event, context)
+    return _sampled(_poisson(event, context, body, rate), body, rate)
+
+
+def _poisson(event: Event, context: Context, body: _Body, rate: float) -> Component:
+    if rate == 0 or body.mu == 0 or body.pure == body.slack == 0:
+        return _NOTHING
+    what, replacing = event.what, context.replacing
+    opposite = replacing and all(_norm_bounded(e) for e in event.inner)
     if body.mu is not None:
-        if body.mu == 0:
-            return [_NOTHING]
-        pair: Pair = SubsampledReplace(body.mu / 2, rate) if context.replacing else Subsampled(GaussianPair(body.mu), rate)
-        return [Component(event.what, pure_at_least=math.inf, rho_at_least=0.0, over=pair, under=pair if body.gaussian_below else None)]
-    if body.laplace is not None and not context.replacing and body.laplace < 500:
-        pair = Subsampled(LaplacePair(body.laplace), rate)
-        top = math.log1p(rate * math.expm1(body.laplace))
-        return [Component(event.what, pure=top, pure_at_least=top, rho=top**2 / 2, over=pair, under=pair)]
-    return [_amplified(event.what, body, rate)]
+        over: Pair
+        if replacing and not opposite:
+            # a record adds x or x', any two values the sensitivity apart: far from 0 its presence shows, and amplification is lost. Below:
+            # one that adds nothing against one that adds the sensitivity
+            over, below = Seen(GaussianPair(body.mu), rate), Subsampled(GaussianPair(body.mu), rate)
+            return Component(what, pure_at_least=math.inf, rho=body.mu**2 / 2, over=over, under=below if body.gaussian_below else None)
+        over = SubsampledReplace(body.mu / 2, rate) if replacing else Subsampled(GaussianPair(body.mu), rate)
+        return Component(what, pure_at_least=math.inf, rho_at_least=0.0, over=over, under=over if body.gaussian_below else None)
+    if not replacing:
+        if body.laplace is not None and body.laplace < 500:
+            pair = Subsampled(LaplacePair(body.laplace), rate)
+            top = _log_mean_exp(body.laplace, rate)
+            return Component(what, pure=top, pure_at_least=top, rho=top**2 / 2, over=pair, under=pair)
+        return _amplified(what, body, rate)
+    if opposite and body.slack == 0 and body.pure < 1400:
+        # without the record the step is half as far away as the other record's is
+        half = body.pure / 2
+        return _amplified(what, body, rate, math.log1p(rate * math.expm1(half)) - math.log1p(rate * math.expm1(-half)))
+    found = _amplified(what, body, rate, body.pure)
+    if body.laplace is not None and body.laplace < 500:
+        over, below = Seen(LaplacePair(body.laplace), rate), Subsampled(LaplacePair(body.laplace), rate)
+        return replace(found, over=over, under=below, pure_at_least=_log_mean_exp(body.laplace, rate))
+    if body.slack == 0 and body.pure < 500 and math.isfinite(body.pure):
+        return replace(found, over=Seen(randomized_response(body.pure), rate))
+    return found
 
 
 def _without_replacement(mu: float, rate: float) -> Joined:
@@ -819,21 +1142,23 @@ def _without_replacement(mu: float, rate: float) -> Joined:
 
 
 def _model_fixed(event: Event, context: Context) -> list[Component]:
-    body, rate = _body(event, context), _rate(event)
-    if isinstance(body, list):
-        return body
+    rate = _rate(event)
     if rate == 1:
         return _inner(event, context)
+    body = _body(event, context)
+    if isinstance(body, list):
+        return body
+    return _sampled(_fixed(event, context, body, rate), body, rate)
+
+
+def _fixed(event: Event, context: Context, body: _Body, rate: float) -> Component:
+    what, replacing = event.what, context.replacing
     if context.neighbouring == "add_remove":
-        return [
-            Component(
-                event.what, unknown=f"{event.what}: a subset of fixed size reveals the number of records; state replace_one or zero_out"
-            )
-        ]
+        return Component(what, unknown=f"{what}: a subset of fixed size reveals the number of records; state replace_one or zero_out")
+    if rate == 0 or body.mu == 0 or body.pure == body.slack == 0:
+        return _NOTHING
     if body.mu is not None:
-        if body.mu == 0:
-            return [_NOTHING]
-        if context.replacing:
+        if replacing:
             # Zhu, Dong, Wang 2022: (1-q) Q + q P against Q dominates, P and Q being replace-one neighbours
             over: Pair = _without_replacement(body.mu, rate)
             under: Pair = SubsampledReplace(body.mu / 2, rate)
@@ -848,8 +1173,14 @@ def _model_fixed(event: Event, context: Context) -> list[Component]:
                 return lambda x: (1 - q) * ndtr(x) + q * ndtr(x - shift)
 
             under = cells(mixed(2 * mu), mixed(mu), -12.0, 12.0 + 2 * mu)
-        return [Component(event.what, pure_at_least=0.0, over=over, under=under if body.gaussian_below else None)]
-    return [_amplified(event.what, body, rate)]
+        return Component(what, pure_at_least=0.0, over=over, under=under if body.gaussian_below else None)
+    if replacing or body.slack > 0:
+        if not replacing:
+            return Component(what, unknown=f"{what}: a subset that leaves a record out holds another; state replace_one, or a pure step")
+        return _amplified(what, body, rate)
+    # zero-out: the step that takes another record in its place lies within exp(eps) of that of the zeroed one, hence at least exp(-eps)
+    top = body.pure + math.log1p((1 - rate) / rate * math.exp(-2 * body.pure)) - math.log1p((1 - rate) / rate * math.exp(-body.pure))
+    return _amplified(what, body, rate, min(top, body.pure))
 
 
 def shuffle_event(shift: float, rest: float, batches: int, cut: float) -> tuple[float, float]:
@@ -867,11 +1198,15 @@ def _model_shuffled(event: Event, context: Context) -> list[Component]:
     if isinstance(body, list):
         return body
     batches, epochs = int(event.number("batches") or 1), int(event.number("epochs") or 1)
+    if context.neighbouring == "add_remove":
+        return [_shuffled_without(event, body, batches, epochs)]
     if body.mu is None:
-        found = _inner(event, context)
+        found = _inner(event, replace(context, sampled=True))
         return [
             replace(c, count=c.count * epochs, under=None, pure_at_least=0.0, how="every record meets one batch an epoch") for c in found
         ]
+    if body.mu == 0:
+        return [_NOTHING]
     # above: every record lies in one batch an epoch, so an epoch is one Gaussian release for it. Below: all other gradients at -C;
     # the special batch is shifted by mu_plus under one data set and by mu_rest under its neighbour; the event is max > cut
     if context.replacing:
@@ -879,11 +1214,35 @@ def _model_shuffled(event: Event, context: Context) -> list[Component]:
     else:
         plus, rest = 2 * body.mu, body.mu
     cuts = np.linspace(0.0, plus + 9.0, 181)
-    pairs = [
-        Atoms((p, 1 - p), (q, 1 - q)) for p, q in (shuffle_event(plus, rest, batches, float(c)) for c in cuts) if 0 < q < 1 and 0 < p < 1
-    ]
+    pairs = _event_pairs(shuffle_event(plus, rest, batches, float(c)) for c in cuts)
     over = GaussianPair(body.mu)
-    return [Component(event.what, epochs, rho=body.mu**2 / 2, over=over, under=_Family(tuple(pairs)), how="DP615")]
+    found = [Component(event.what, epochs, rho=body.mu**2 / 2, over=over, under=_Family(pairs), how="DP615")]
+    return _assuming(found, *body.assumes)
+
+
+def _event_pairs(chances: Iterable[tuple[float, float]]) -> tuple[Atoms, ...]:
+    return tuple(Atoms((p, 1 - p), (q, 1 - q)) for p, q in chances if 0 < q < 1 and 0 < p < 1)
+
+
+def _shuffled_without(event: Event, body: _Body, batches: int, epochs: int) -> Component:
+    """A record removed: the batches behind it fill up from one another, and the last one is shorter. No bound is known from above.
+
+    Below, all other gradients at -C and the record at C: unless it lies in the last batch, that of the record is 2C above all others.
+    The event is that one of the other batches exceeds a cut. With one batch the record is simply missing from it.
+    """
+    why = f"{event.what}: without a record all later batches of a permutation shift; state replace_one or zero_out"
+    found = Component(event.what, epochs, unknown=why, how="DP615")
+    if body.mu is None or body.mu == 0 or not body.gaussian_below:
+        return found
+    if batches == 1:
+        return replace(found, under=GaussianPair(body.mu))
+    share, plus = 1 - 1 / batches, 2 * body.mu
+
+    def chance(cut: float) -> tuple[float, float]:
+        with_it, without = shuffle_event(plus, 0.0, batches - 1, cut)
+        return share * with_it + (1 - share) * without, without
+
+    return replace(found, under=_Family(_event_pairs(chance(float(c)) for c in np.linspace(0.0, plus + 9.0, 181))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -911,6 +1270,8 @@ _MODELS = {
     "discrete_laplace": _model_discrete_laplace,
     "laplace_threshold": _model_laplace_threshold,
     "gaussian_threshold": _model_gaussian_threshold,
+    "discrete_laplace_threshold": _model_discrete_laplace_threshold,
+    "discrete_gaussian_threshold": _model_discrete_gaussian_threshold,
     "laplace_mean": _model_laplace_mean,
     "exponential": _model_exponential,
     "noisy_max": _model_noisy_max,

@@ -10,33 +10,44 @@ import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
 from dpspec.audit.vocabulary import (
+    AMOUNT,
     CHANNEL_ALIASES,
     CHANNEL_FIELDS,
     CHANNELS,
     COMMON,
+    COUNT_FROM_0,
     EVENT_ALIASES,
     EVENTS,
     FACTS,
     FIELD_ALIASES,
+    FLAG,
     MODELS,
     NEIGHBOUR_ALIASES,
     NEIGHBOURS,
+    POSITIVE,
+    REAL,
+    WHOLE,
     Kind,
+    Sort,
+    relation_of,
+    shown,
+    sort_of,
 )
 from dpspec.audit.yamlread import Path, Read, read_yaml
 from dpspec.spec.diagnostics import Diagnostic, Span, SpecError, has_errors
+from dpspec.spec.ratio import ratio
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """``neighbouring``: one of :data:`dpspec.audit.vocabulary.NEIGHBOURS`, or other text that is kept and not interpreted.
+    """``neighbouring``: one of :data:`dpspec.audit.vocabulary.NEIGHBOURS`, or prose (or nothing), which is no relation: what depends on
+    one is then judged under each of them. ``n``: number of units. ``sampling``: for the reader.
 
-    ``unit``: what the claim protects. ``events_unit``: what one pass of the events protects, when that is another unit;
-    ``repeats``: how many passes one claimed unit can meet (None: not stated). ``n``: number of units, public or an order of magnitude.
+    ``unit``: what the claim protects. ``events_unit``: what one pass of the events protects, when that is another unit; ``repeats``: how
+    many passes one claimed unit meets (None: not stated, infinite: nothing bounds it).
     """
 
     model: str = "central"
@@ -47,15 +58,24 @@ class Setting:
     events_unit: str = ""
     repeats: float | None = None
 
+    @property
+    def relation(self) -> str:
+        """The stated relation, or nothing when it is not stated in words that are known."""
+        return self.neighbouring if self.neighbouring in NEIGHBOURS else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One node of what ran. ``kind`` is a key of :data:`EVENTS`, or ``unknown`` with the original word in ``fields["type"]``."""
+    """One node of what ran. ``kind`` is a key of :data:`EVENTS`, or ``unknown`` with the original word in ``fields["type"]``.
+
+    ``unread``: fields that no model reads (kept from foreign formats only); nothing is certified beside them.
+    """
 
     kind: str
     fields: Mapping[str, Any] = field(default_factory=dict)
     count: int = 1
     inner: tuple[Event, ...] = ()
+    unread: tuple[str, ...] = ()
 
     @property
     def what(self) -> str:
@@ -81,7 +101,8 @@ class ChannelSpec:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What is stated. Absent numbers are None. ``variant``: pure, approx, zcdp or gdp when the statement names one.
+    """What is stated. Absent numbers are None; a claim without the word delta is one at delta 0.
+    ``variant``: pure, approx, zcdp or gdp when the statement names one.
 
     ``rule``: the composition rule that the number is said to come from (``sum``, ``advanced``, ``kov``, ``zcdp``, ``gdp-clt``);
     ``slack``: its delta'. ``one_report``: a stated epsilon of a single report of a channel that is used again and again.
@@ -96,6 +117,8 @@ class Claim:
     slack: float | None = None
     one_report: float | None = None
     text: str = ""
+    unit: str = ""
+    delta_open: bool = False  # the word delta stands there without a value
 
     @property
     def empty(self) -> bool:
@@ -138,60 +161,82 @@ class _Loader:
         if data is None:
             return {}
         if not isinstance(data, Mapping):
-            self.say("DP672", f"{what} must be a mapping of words to values, not {_shown(data)}", at)
+            self.say("DP672", f"{what} must be a mapping of words to values, not {shown(data)}", at)
             return {}
         return data
 
     def number(self, data: Mapping[str, Any], key: str, at: Path, low: float = -math.inf, high: float = math.inf) -> float | None:
-        value = data.get(key)
-        if value is None:
+        """A finite number within bounds; None when absent or, which is said, when it is none."""
+        title = "a finite number" + ("" if math.isinf(low) else f" from {low:g}" if math.isinf(high) else f" in [{low:g}, {high:g}]")
+        return self.value(data, key, at, Sort(title, low, high))
+
+    def value(self, data: Mapping[str, Any], key: str, at: Path, sort: Sort) -> float | None:
+        if data.get(key) is None:
             return None
-        value = numeric(value)
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or math.isnan(value):
-            self.say("DP672", f"{key} must be a number, not {_shown(data[key])}", (*at, key))
-            return None
-        if not low <= value <= high:
-            self.say("DP672", f"{key} = {value:g} is outside [{low:g}, {high:g}]", (*at, key))
+        value = numeric(data[key])
+        fault = sort.fault(value)
+        if fault:
+            self.say("DP672", f"{key} {fault}", (*at, key))
             return None
         return float(value)
 
+    def twice(self, data: Mapping[str, Any], at: Path, *words: str) -> None:
+        """Two spellings of one word, both present."""
+        present = [w for w in words if data.get(w) is not None]
+        if len(present) > 1:
+            self.say("DP672", f"{' and '.join(present)} are two spellings of one word: state one of them", (*at, present[1]))
+
+    def known(self, data: Mapping[str, Any], known: Sequence[str], at: Path, what: str) -> None:
+        for key in data:
+            if key not in known:
+                self.unknown(str(key), known, (*at, key), what)
+
     def setting(self, data: Any, at: Path) -> Setting:
         m = self.mapping(data, at, "setting")
-        known = ("model", "unit", "neighbouring", "neighbours", "sampling", "n", "events_unit", "repeats")
-        for key in m:
-            if key not in known:
-                self.unknown(str(key), known, (*at, key), "word in setting")
-        relation = str(m.get("neighbouring") or m.get("neighbours") or "").strip()
-        relation = NEIGHBOUR_ALIASES.get(relation.lower(), relation)
+        self.known(m, ("model", "unit", "neighbouring", "neighbours", "sampling", "n", "events_unit", "repeats"), at, "word in setting")
+        self.twice(m, at, "neighbouring", "neighbours")
+        relation = relation_of(_text(m.get("neighbouring") or m.get("neighbours")))
         model = str(m.get("model") or "central").strip().lower()
         if model not in MODELS:
             self.unknown(model, MODELS, (*at, "model"), "privacy model")
         if not relation:
             relation = "local_replace" if model in ("local", "nldp", "sldp") else ""
-        # other relations are kept as text (sensitivities are then taken as given); a near miss is a misspelling
-        if relation and relation not in NEIGHBOURS and difflib.get_close_matches(relation, (*NEIGHBOURS, *NEIGHBOUR_ALIASES), 1, 0.75):
-            self.unknown(relation, NEIGHBOURS, (*at, "neighbouring"), "neighbouring relation")
-        repeats = m.get("repeats")
+        # prose (three words and more) is kept as no relation; a word that is not known is refused
+        if relation and relation not in NEIGHBOURS:
+            near = difflib.get_close_matches(relation, (*NEIGHBOURS, *NEIGHBOUR_ALIASES), 1, 0.75)
+            if near or len(relation.split()) < 3:
+                self.unknown(relation, NEIGHBOURS, (*at, "neighbouring"), "neighbouring relation")
+        for key in ("n", "repeats"):
+            if key in m and m[key] is None and self.strict:
+                self.say("DP672", f"{key} has no value: leave it out or state it", (*at, key))
+        open_ended = m.get("repeats") in ("unbounded", "unknown")
         return Setting(
             model="local" if model in ("nldp", "sldp") else model,
             unit=_text(m.get("unit")),
             neighbouring=relation,
             sampling=_text(m.get("sampling")),
-            n=self.number(m, "n", at, 1),
+            n=self.value(m, "n", at, WHOLE if self.strict else Sort("a number from 1", 1)),
             events_unit=_text(m.get("events_unit")),
-            repeats=math.inf if repeats == "unbounded" else self.number(m, "repeats", at, 1) if repeats != "unknown" else None,
+            repeats=math.inf if open_ended else self.value(m, "repeats", at, WHOLE),
         )
 
     def claim(self, data: Any, at: Path) -> Claim:
         m = self.mapping(data, at, "claim")
         known = ("epsilon", "delta", "rho", "mu", "variant", "rule", "accountant", "slack", "epsilon_one_report", "text", "unit")
-        for key in m:
-            if key not in known:
-                self.unknown(str(key), known, (*at, key), "word in claim")
+        self.known(m, known, at, "word in claim")
+        self.twice(m, at, "rule", "accountant")
         stated = _pairs(_text(m.get("text")))
         variant = _variant(_text(m.get("variant")) or stated.get("variant", ""))
+        if m.get("variant") and not variant:
+            self.unknown(_text(m["variant"]), ("pure", "approx", "zcdp", "gdp"), (*at, "variant"), "privacy variant")
+        rule = _text(m.get("rule") or m.get("accountant")).lower().replace("-", "").replace("_", "")
+        if self.strict and (rule in RULES_WITH_SLACK) != (m.get("slack") is not None):
+            if rule in RULES_WITH_SLACK:
+                self.say("DP674", f"the rule {rule} needs slack, its delta'", (*at, "rule"))
+            else:
+                self.say("DP672", "slack is that of the rules advanced and kov, and none of them is named", (*at, "slack"))
         return Claim(
-            epsilon=self.number(m, "epsilon", at),
+            epsilon=self.value(m, "epsilon", at, REAL),
             delta=self.number(m, "delta", at, 0, 1),
             rho=self.number(m, "rho", at, 0),
             mu=self.number(m, "mu", at, 0),
@@ -200,6 +245,8 @@ class _Loader:
             slack=self.number(m, "slack", at, 0, 1),
             one_report=self.number(m, "epsilon_one_report", at, 0),
             text=_text(m.get("text")),
+            unit=_text(m.get("unit")),
+            delta_open="delta" in m and m["delta"] is None,
         )
 
     def events(self, data: Any, at: Path) -> tuple[Event, ...]:
@@ -208,7 +255,7 @@ class _Loader:
         if isinstance(data, Mapping):
             return (self.event(data, at),)
         if not isinstance(data, Sequence) or isinstance(data, str):
-            self.say("DP672", f"events must be a list, not {_shown(data)}", at)
+            self.say("DP672", f"events must be a list, not {shown(data)}", at)
             return ()
         return tuple(self.event(item, (*at, i)) for i, item in enumerate(data))
 
@@ -221,33 +268,58 @@ class _Loader:
             hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(EVENTS))}"
             self.say("DP673", f"no mechanism model for the event type {word!r}", (*at, "type") if word else at, hint, error=self.strict)
             return Event("unknown", dict(m))
-        known = EVENTS[kind].fields
-        m = {
-            FIELD_ALIASES.get(str(k), str(k)) if str(k) not in known and FIELD_ALIASES.get(str(k)) in (*COMMON, *known) else str(k): v
-            for k, v in m.items()
-        }
+        known = (*COMMON, *EVENTS[kind].fields)
+        m = self.spelt(m, known, at)
         self.fields(m, EVENTS[kind], at, f"field of {kind}", kind)
-        fields = {str(k): numeric(v) for k, v in m.items() if k not in ("event", "events")}
-        body = m.get("events", m.get("event"))
-        key = "events" if "events" in m else "event"
+        fields = {k: numeric(v) for k, v in m.items() if k not in ("event", "events")}
+        key = "events" if m.get("events") is not None else "event"
+        body = m.get(key) if key in known else None
         inner = self.events(body, (*at, key)) if body is not None else ()
-        count = self.number(m, "count", at, 0)
-        if count is not None and count != int(count):
-            self.say("DP672", "count must be a whole number", (*at, "count"))
-        return Event(kind, fields, 1 if count is None else int(count), inner)
+        count = fields.get("count")
+        whole = isinstance(count, (int, float)) and not WHOLE.fault(count)
+        if fields.get("vote") is not None:
+            fields["vote"] = self.vote(fields["vote"], (*at, "vote"))
+        return Event(kind, fields, int(count) if whole and count is not None else 1, inner, tuple(k for k in m if k not in known))
+
+    def spelt(self, m: Mapping[str, Any], known: Sequence[str], at: Path) -> dict[str, Any]:
+        """The fields under the names that the models know; a field under two names is refused."""
+        found: dict[str, Any] = {}
+        for k, v in m.items():
+            name = str(k)
+            alias = FIELD_ALIASES.get(name, "")
+            name = alias if name not in known and alias in known else name
+            if name in found:
+                self.say("DP672", f"{k} is another spelling of {name}, which is stated too: state one of them", (*at, k))
+            found[name] = v
+        return found
+
+    def vote(self, data: Any, at: Path) -> dict[str, float]:
+        m, words = self.mapping(data, at, "vote"), ("low", "high", "threshold")
+        self.known(m, words, at, "field of vote")
+        found = {w: self.value(m, w, at, REAL) for w in words}
+        for word, number in found.items():
+            if number is None and word not in m:
+                self.say("DP674", f"vote needs {word}", at)
+        numbers = {w: x for w, x in found.items() if x is not None}
+        if len(numbers) == 3 and not numbers["low"] < numbers["high"]:
+            self.say("DP672", "vote: low must lie below high", at)
+        return numbers
 
     def fields(self, m: Mapping[str, Any], kind: Kind, at: Path, what: str, name: str) -> None:
-        known = (*COMMON, *kind.fields)
+        known = (*COMMON, *kind.fields) if kind is EVENTS.get(name) else ("type", "what", "text", "note", *kind.fields)
         for key, value in m.items():
             if key not in known:
                 self.unknown(str(key), known, (*at, key), what)
-            number = numeric(value)
-            if isinstance(number, float) and math.isnan(number):
-                self.say("DP672", f"{key} is not a number", (*at, key))
-            if key in _NOT_NEGATIVE and isinstance(number, (int, float)) and number < 0:
-                self.say("DP672", f"{key} must not be negative", (*at, key))
-            if key in _NUMERIC and not isinstance(number, (int, float)):
-                self.say("DP672", f"{key} must be a number, not {_shown(value)}", (*at, key))
+                continue
+            if value is None:
+                if self.strict:
+                    self.say("DP672", f"{key} has no value: leave it out or state it", (*at, key))
+                continue
+            fault = sort_of(name, key).fault(numeric(value))
+            if fault:
+                self.say("DP672", f"{key} {fault}", (*at, key))
+        if "event" in kind.fields:
+            self.twice(m, at, "event", "events")
         for group in kind.needs:
             if all(m.get(g) is None for g in group):
                 self.say("DP674", f"{name} needs {' or '.join(group)}", at, error=self.strict)
@@ -270,47 +342,81 @@ class _Loader:
                 if other is not None:
                     renamed[field_name] = renamed.pop(other)
         m = renamed
+        for pair in (("p_true_bit", "p"), ("q_other_bit", "q")):
+            if all(word in CHANNELS[kind].fields for word in pair):
+                self.twice(m, at, *pair)
         self.fields(m, CHANNELS[kind], at, f"field of channel {kind}", kind)
         return ChannelSpec(kind, {str(k): numeric(v) for k, v in m.items()})
 
     def facts(self, data: Any, at: Path) -> Mapping[str, Any]:
         m = self.mapping(data, at, "facts")
+        self.known(m, tuple(FACTS), at, "fact")
         for key, value in m.items():
-            if key not in FACTS:
-                self.unknown(str(key), tuple(FACTS), (*at, key), "fact")
-            elif FACTS[key] and value not in FACTS[key]:
-                self.say("DP672", f"{key} must be one of {', '.join(FACTS[key])}, not {_shown(value)}", (*at, key))
+            if FACTS.get(key) and value not in FACTS[key]:
+                self.say("DP672", f"{key} must be one of {', '.join(FACTS[key])}, not {shown(value)}", (*at, key))
+        outside = m.get("outputs_outside")
+        if outside is not None and not isinstance(outside, (str, list, tuple, bool)):
+            self.say("DP672", f"outputs_outside must be a list of names, not {shown(outside)}", (*at, "outputs_outside"))
+        runs = m.get("discarded_runs")
+        if isinstance(runs, (list, tuple)):
+            for i, cost in enumerate(runs):
+                fault = AMOUNT.fault(numeric(cost))
+                if fault:
+                    self.say("DP672", f"an epsilon of discarded_runs {fault}", (*at, "discarded_runs", i))
+        elif runs is not None and not isinstance(runs, bool):
+            self.say("DP672", f"discarded_runs must be a list of epsilons, or true, not {shown(runs)}", (*at, "discarded_runs"))
+        if m.get("summation") is not None:
+            self.summation(m["summation"], (*at, "summation"))
+        return dict(m)
+
+    def summation(self, data: Any, at: Path) -> None:
+        m = self.mapping(data, at, "summation")
+        self.known(m, ("dtype", "bound", "n", "overflow", "exact"), at, "field of summation")
+        if m.get("dtype") not in DTYPES:
+            self.say("DP672", f"dtype must be one of {', '.join(DTYPES)}, not {shown(m.get('dtype'))}", (*at, "dtype"))
+        self.value(m, "bound", at, POSITIVE)
+        self.value(m, "n", at, WHOLE)
+        for key, words in (("overflow", ("wrap", "saturate", "error")), ("exact", (True, False))):
+            if key in m and m[key] not in words:
+                self.say("DP672", f"{key} must be one of {', '.join(str(w).lower() for w in words)}, not {shown(m[key])}", (*at, key))
+
+    def tool(self, data: Any, at: Path) -> Mapping[str, Any]:
+        """The parts of a tool's account; each is read by :mod:`dpspec.audit.tools`."""
+        m = self.mapping(data, at, "tool")
+        self.known(m, ("calibrate", "sigma", "conversion", "spends", "ledger", "returned"), at, "word under tool")
+        if m.get("calibrate") is not None:
+            self.event({"sigma": 1.0, **self.mapping(m["calibrate"], (*at, "calibrate"), "calibrate")}, (*at, "calibrate"))
+        self.value(m, "sigma", at, AMOUNT)
+        if "sigma" in m and "calibrate" not in m:
+            self.say("DP672", "sigma is the answer to calibrate, which is not stated", (*at, "sigma"))
+        if m.get("conversion") is not None:
+            rho = self.mapping(m["conversion"], (*at, "conversion"), "conversion")
+            self.known(rho, ("rho",), (*at, "conversion"), "field of conversion")
+            self.value(rho, "rho", (*at, "conversion"), AMOUNT)
+        spends = m.get("spends")
+        if spends is not None and not isinstance(spends, list):
+            self.say("DP672", f"spends must be a list of {{event, charged}}, not {shown(spends)}", (*at, "spends"))
+        for i, item in enumerate(spends if isinstance(spends, list) else ()):
+            row, place = self.mapping(item, (*at, "spends", i), "a spend"), (*at, "spends", i)
+            self.known(row, ("name", "event", "charged"), place, "field of a spend")
+            self.event(row.get("event"), (*place, "event"))
+            if self.value(row, "charged", place, AMOUNT) is None and "charged" not in row:
+                self.say("DP674", "a spend needs charged", place)
+        if m.get("ledger") is not None:
+            ledger, place = self.mapping(m["ledger"], (*at, "ledger"), "ledger"), (*at, "ledger")
+            self.known(ledger, ("charged", "concurrent", "retries", "per_use", "atomic"), place, "field of ledger")
+            for key, sort in (("concurrent", WHOLE), ("retries", COUNT_FROM_0), ("per_use", AMOUNT), ("atomic", FLAG)):
+                if ledger.get(key) is not None and sort.fault(numeric(ledger[key])):
+                    self.say("DP672", f"{key} {sort.fault(numeric(ledger[key]))}", (*place, key))
+        if m.get("returned") not in (None, "nothing"):
+            self.say("DP672", f"returned can be the word nothing, not {shown(m['returned'])}", (*at, "returned"))
         return dict(m)
 
 
-_NOT_NEGATIVE = frozenset(
-    [
-        "sigma",
-        "scale",
-        "noise_multiplier",
-        "variance",
-        "rho",
-        "mu",
-        "l1_sensitivity",
-        "l2_sensitivity",
-        "linf_sensitivity",
-        "score_sensitivity",
-        "sensitivity",
-        "clip_norm",
-        "norm_bound",
-        "threshold_scale",
-        "query_scale",
-        "rate",
-        "delta",
-        "size",
-        "n",
-        "candidates",
-        "queries",
-        "batches",
-        "epochs",
-    ]
-)
-_NUMERIC = _NOT_NEGATIVE - {"n", "sensitivity"} | {"epsilon"}
+#: Machine numbers that sums are known for; the others saturate or are exact.
+DTYPES = ("float16", "bfloat16", "float32", "float64", *(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64)))
+#: Composition rules that spend a delta of their own.
+RULES_WITH_SLACK = ("kov", "optimalcomposition", "advanced", "advancedcomposition", "strong")
 _TOP = ("audit", "subject", "setting", "claim", "events", "channel", "facts", "tool", "samples", "note", "source")
 
 
@@ -321,9 +427,10 @@ def deployment_of(data: Mapping[str, Any], *, spans: Mapping[Path, Span] | None 
     which no guarantee is ever derived.
     """
     loader = _Loader(spans or {}, strict)
-    for key in data:
-        if key not in _TOP:
-            loader.unknown(str(key), _TOP, (key,), "word at the top")
+    loader.known(data, _TOP, (), "word at the top")
+    if data.get("audit", 1) != 1 or isinstance(data.get("audit"), bool):
+        loader.say("DP672", f"audit: {shown(data['audit'])} is no version of the description; this is version 1", ("audit",))
+    _beside(loader, data)
     samples = data.get("samples") or ()
     if samples and not (isinstance(samples, list) and len(samples) == 2 and all(isinstance(s, str) for s in samples)):
         loader.say("DP672", "samples must list two files: outputs on one input and on its neighbour", ("samples",))
@@ -335,13 +442,27 @@ def deployment_of(data: Mapping[str, Any], *, spans: Mapping[Path, Span] | None 
         events=loader.events(data.get("events"), ("events",)),
         channel=loader.channel(data.get("channel"), ("channel",)),
         facts=loader.facts(data.get("facts"), ("facts",)),
-        tool=dict(loader.mapping(data.get("tool"), ("tool",), "tool")),
+        tool=loader.tool(data.get("tool"), ("tool",)),
         samples=tuple(samples),
         notes=tuple(loader.found),
     )
     if has_errors(loader.found):
         raise SpecError(loader.found, path=path)
     return deployment
+
+
+def _beside(loader: _Loader, data: Mapping[str, Any]) -> None:
+    """Parts of a description that no audit reads together."""
+    for first, second, why in (
+        ("channel", "events", "a channel is the whole of what is released; describe the rest, or the channel, as another audit"),
+        ("channel", "tool", "a tool is audited for what it was asked; describe that as events or under tool"),
+    ):
+        if data.get(first) is not None and data.get(second) is not None:
+            loader.say("DP672", f"{first} and {second} stand beside each other", (first,), why)
+    claim = data.get("claim")
+    one_report = isinstance(claim, Mapping) and claim.get("epsilon_one_report") is not None
+    if loader.strict and one_report and data.get("channel") is None:
+        loader.say("DP672", "epsilon_one_report is about a channel, and none is described", ("claim", "epsilon_one_report"))
 
 
 def load_deployment(text: str, path: str = "") -> Deployment:
@@ -359,13 +480,20 @@ def _placed(read: Read, path: str, text: str) -> Deployment:
         raise SpecError(error.diagnostics, path=path, text=text) from None
 
 
+_LONGEST_FRACTION = 60
+
+
 def numeric(value: Any) -> Any:
-    """``"1/3"`` and ``"2.5e-3"`` as numbers; anything else unchanged."""
+    """``"1/3"`` and ``"2.5e-3"`` as numbers (infinite when beyond the doubles); anything else unchanged."""
     if isinstance(value, str):
         text = value.strip()
         if text and text[0] in "0123456789.+-":
             try:
-                return float(Fraction(text))
+                if "/" not in text:
+                    return float(text)
+                return float(ratio(text)) if len(text) <= _LONGEST_FRACTION and "e" not in text.lower() else value
+            except OverflowError:
+                return math.inf
             except (ValueError, ZeroDivisionError):
                 return value
     return value
@@ -406,8 +534,3 @@ def _variant(text: str) -> str:
         if word in low:
             return name
     return "gdp" if "gaussian dp" in low else ""
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."

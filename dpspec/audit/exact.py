@@ -11,15 +11,14 @@ import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dpspec.audit.components import vote_loss
 from dpspec.audit.deployment import ChannelSpec, numeric
-from dpspec.audit.numerics import Array, laplace_cdf
+from dpspec.audit.numerics import Array, Atoms, GaussianPair, LaplacePair, Pair, randomized_response
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 
@@ -28,8 +27,9 @@ class ExactResult:
     """``epsilon``: the exact pure epsilon (infinite when an output is possible for one input only).
 
     ``pair`` and ``output`` attain it; ``delta_needed``: the least delta with which any finite epsilon holds (0 for a pure channel);
-    ``delta_at``: the hockey-stick divergence at an epsilon, largest over pairs. ``one_report``: of a single report, for channels whose
-    claim is about many. ``condition``: what the number rests on and the description leaves open.
+    ``delta_at``: the hockey-stick divergence at an epsilon, largest over pairs, or from above (``attained`` False), or not known (None).
+    ``one_report``: of a single report, for channels whose claim is about many. ``over``, ``under``: pairs that dominate the channel and
+    that two inputs show, for compositions.
     """
 
     epsilon: float
@@ -37,17 +37,27 @@ class ExactResult:
     pair: tuple[str, str] | None = None
     output: str | None = None
     delta_needed: float = 0.0
-    delta_at: Callable[[float], float] = lambda _: 0.0
+    delta_at: Callable[[float], float] | None = None
     one_report: float | None = None
-    notes: tuple[str, ...] = ()
+    attained: bool = True
+    over: Pair | None = None
+    under: Pair | None = None
 
     def epsilon_at(self, delta: float) -> float:
-        """The least epsilon that holds at ``delta``."""
+        """The least epsilon that is known to hold at ``delta``: without a profile the one that holds at every delta."""
         if delta <= 0 or self.delta_needed > delta:
             return self.epsilon if delta <= 0 else math.inf
+        if self.delta_at is None:
+            return self.epsilon
         from dpspec.audit.numerics import bisect_down
 
         return min(bisect_down(self.delta_at, delta), self.epsilon)
+
+    def range_at(self, delta: float) -> tuple[float, float]:
+        """Bounds on the epsilon at ``delta``; they agree where the profile is exact."""
+        high = self.epsilon_at(delta)
+        exact = delta <= 0 or self.delta_needed > delta or (self.delta_at is not None and self.attained)
+        return (high if exact else 0.0), high
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -109,10 +119,9 @@ def matrix_privacy(
         a, b = int(np.argmax(p[:, y])), int(np.argmin(p[:, y]))
         best = float(gap[y])
     else:
+        _check_neighbours(neighbours, p.shape[0])
         best, a, b, y = -1.0, 0, 0, 0
         for i, j in (*neighbours, *((j, i) for i, j in neighbours)):
-            if not (0 <= i < p.shape[0] and 0 <= j < p.shape[0]):
-                raise _refuse(f"neighbours ({i}, {j}) are not rows of the matrix")
             with np.errstate(invalid="ignore"):
                 gap = np.where(p[i] > 0, log[i] - log[j], -np.inf)
             if float(gap.max()) > best:
@@ -135,19 +144,32 @@ def matrix_privacy(
         return top
 
     needed = delta_at(math.inf) if math.isinf(best) else 0.0
-    return ExactResult(best, how, (names[a], names[b]), outs[y], needed, delta_at)
+    over = randomized_response(best) if 0 < best < 500 else None
+    under = Atoms(tuple(p[a].tolist()), tuple(p[b].tolist()))
+    return ExactResult(best, how, (names[a], names[b]), outs[y], needed, delta_at, over=over, under=under)
+
+
+def _check_neighbours(neighbours: Sequence[tuple[int, int]], size: int) -> None:
+    """Pairs of rows, two different ones at least: an empty comparison would be certified by silence."""
+    for i, j in neighbours:
+        if i not in range(size) or j not in range(size):
+            raise _refuse(f"neighbours ({i}, {j}) are not rows of the matrix")
+    if all(i == j for i, j in neighbours):
+        raise _refuse("neighbours names no two different inputs, so nothing is compared", "leave it out to compare all pairs of inputs")
 
 
 def _checked(rows: Any) -> Array:
     try:
         table = [[_entry(x) for x in row] for row in rows]
-    except (TypeError, ValueError, ZeroDivisionError):
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError):
         raise _refuse("the channel's rows must be lists of probabilities") from None
     if not table or not table[0]:
         raise _refuse("the channel matrix is empty")
     if len({len(row) for row in table}) != 1:
         raise _refuse("the rows of the channel matrix differ in length", "an output that only some inputs can give still needs its column")
     p = np.asarray(table, dtype=float)
+    if not all(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
+        raise _refuse("the channel's rows must be lists of probabilities")
     if not np.all(np.isfinite(p)) or p.min() < 0 or p.max() > 1 + 1e-9:
         raise _refuse("an entry of the channel matrix is no probability")
     sums = p.sum(axis=1)
@@ -161,7 +183,10 @@ def _checked(rows: Any) -> Array:
 
 def _entry(value: Any) -> float:
     if isinstance(value, str):
-        return float(Fraction(value.strip()))
+        number = numeric(value)
+        if isinstance(number, str):
+            raise ValueError("no number")
+        return float(number)
     if isinstance(value, bool):
         raise ValueError("no number")
     return float(value)
@@ -173,15 +198,19 @@ def load_channel(text: str, name: str = "") -> ChannelSpec:
     if stripped.startswith(("{", "[")):
         try:
             data = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise SpecError([Diagnostic("DP670", "error", f"this is not JSON: {error}")], path=name) from None
+        except (ValueError, RecursionError) as error:
+            why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+            raise SpecError([Diagnostic("DP670", "error", f"this is not JSON: {why}")], path=name) from None
         if isinstance(data, list):
             return ChannelSpec("matrix", {"rows": data})
         body = data.get("channel", data)
-        if "rows" not in body:
+        if not isinstance(body, dict) or "rows" not in body:
             raise _refuse("a channel in JSON needs rows")
         return ChannelSpec("matrix", dict(body))
-    table = [row for row in csv.reader(io.StringIO(text)) if any(cell.strip() for cell in row)]
+    try:
+        table = [row for row in csv.reader(io.StringIO(text)) if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise SpecError([Diagnostic("DP670", "error", f"this is not comma-separated text: {error}")], path=name) from None
     if not table:
         raise _refuse("the file is empty")
 
@@ -226,8 +255,28 @@ def _matrix(c: ChannelSpec) -> ExactResult:
     if not isinstance(rows, (list, tuple)):
         raise _refuse("a channel matrix needs rows")
     pairs = c.fields.get("neighbours")
-    chosen = None if pairs is None else [(int(a), int(b)) for a, b in pairs]
+    chosen = None
+    if pairs is not None:
+        if not isinstance(pairs, (list, tuple)) or not all(_is_pair(x) for x in pairs):
+            raise _refuse("neighbours must be a list of pairs of row numbers", "count rows from 0, as in [[0, 1], [1, 2]]")
+        chosen = [(int(a), int(b)) for a, b in pairs]
+        met = {x for i, j in chosen if i != j for x in (i, j)}
+        alone = next((i for i in range(len(rows)) if i not in met), None)
+        if met and alone is not None:
+            raise _refuse(
+                f"row {alone} is in no pair of neighbours, so it is compared with none", "list its neighbours, or leave the row out"
+            )
+    names = (c.fields.get("inputs"), c.fields.get("outputs"))
+    if any(x is not None and not isinstance(x, (list, tuple)) for x in names):
+        raise _refuse("inputs and outputs must be lists of names")
     return matrix_privacy(rows, c.fields.get("inputs"), c.fields.get("outputs"), chosen)
+
+
+def _is_pair(item: Any) -> bool:
+    def whole(x: Any) -> bool:
+        return isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x) and x == int(x)
+
+    return isinstance(item, (list, tuple)) and len(item) == 2 and all(whole(x) for x in item)
 
 
 def _bits(c: ChannelSpec) -> tuple[float, float]:
@@ -253,18 +302,23 @@ def _unary(c: ChannelSpec) -> ExactResult:
 
 def _unary_subset(c: ChannelSpec) -> ExactResult:
     p, q = _bits(c)
+    # the outputs that were sampled are the worst ones, so that the profile is one from above
     if _need(c, "sampled_bits", low=1) >= 2:
-        return _two_bits(p, q)
-    return matrix_privacy([[p, 1 - p], [q, 1 - q]], ("value", "another value"), ("1", "0"), how="one sampled bit: at most one bit differs")
+        return replace(_two_bits(p, q), attained=False, under=None)
+    how = "one sampled bit: at most one bit differs"
+    one = matrix_privacy([[p, 1 - p], [q, 1 - q]], ("value", "another value"), ("1", "0"), how=how)
+    return replace(one, attained=False, under=None)
 
 
 def _keep(c: ChannelSpec, k: float) -> float:
     keep, epsilon = c.number("keep"), c.number("epsilon")
-    if keep is not None:
-        return _need(c, "keep", low=0, high=1)
-    if epsilon is None:
+    if keep is None and epsilon is None:
         raise _refuse(f"channel {c.kind} needs keep or epsilon")
-    return 1 / (1 + (k - 1) * math.exp(-epsilon))
+    found = [] if keep is None else [_need(c, "keep", low=0, high=1)]
+    if epsilon is not None:
+        found.append(1 / (1 + (k - 1) * math.exp(-_need(c, "epsilon", low=0))))
+    # two statements that differ are said to; the one that tells more is used
+    return max(found, key=lambda x: math.inf if x in (0.0, 1.0) else abs(math.log(x / (1 - x) * (k - 1))))
 
 
 def _response(c: ChannelSpec, word: str) -> ExactResult:
@@ -273,20 +327,24 @@ def _response(c: ChannelSpec, word: str) -> ExactResult:
     other = (1 - keep) / (k - 1)
     rest = [max(1 - keep - other, 0.0)] if k > 2 else []
     names = ("value", "another value", "any other")[: 2 + len(rest)]
-    return matrix_privacy(
+    found = matrix_privacy(
         [[keep, other, *rest], [other, keep, *rest]], ("value", "another value"), names, how=f"{k}-ary randomized response"
     )
+    # a public hash may give two values the same bucket: exact without a delta, an upper bound with one
+    return found if word == "categories" else replace(found, attained=False, under=None)
 
 
 def _subset_selection(c: ChannelSpec) -> ExactResult:
     k, w = _need(c, "categories", low=2), _need(c, "size", low=1)
     if w >= k:
         raise _refuse(f"a subset of {w:g} of {k:g} values tells nothing or everything")
-    include, epsilon = c.number("include"), c.number("epsilon")
-    if include is None:
-        if epsilon is None:
-            raise _refuse("channel subset_selection needs include or epsilon")
-        include = w * math.exp(epsilon) / (w * math.exp(epsilon) + k - w)
+    stated, epsilon = c.number("include"), c.number("epsilon")
+    if stated is None and epsilon is None:
+        raise _refuse("channel subset_selection needs include or epsilon")
+    found = [] if stated is None else [_need(c, "include", low=0, high=1)]
+    if epsilon is not None:
+        found.append(w / (w + (k - w) * math.exp(-_need(c, "epsilon", low=0))))
+    include = max(found, key=lambda x: math.inf if x in (0.0, 1.0) else abs(math.log(x / (1 - x) * (k - w) / w)))
     # classes of outputs by membership of the two inputs; within a class all sets have equal probability
     both = include * (w - 1) / (k - 1)
     only_first, only_second = include - both, (1 - include) * w / (k - 1)
@@ -307,9 +365,22 @@ def _rappor(c: ChannelSpec) -> ExactResult:
     q_star, p_star = f / 2 * (p + q) + (1 - f) * q, f / 2 * (p + q) + (1 - f) * p
     long_run = math.inf if f == 0 else 2 * h * math.log((1 - f / 2) / (f / 2))
     top, low = q_star * (1 - p_star), p_star * (1 - q_star)
-    one = math.inf if min(top, low) == 0 else h * abs(math.log(top / low))
+    one = 0.0 if top == low else math.inf if min(top, low) == 0 else h * abs(math.log(top / low))
+    # all reports of one value show its 2h permanent bits in which two values differ: as many answers of randomized response
+    bits = int(2 * h)
+    from scipy.stats import binom
+
+    agree = np.arange(bits + 1)
+    p_all, q_all = binom.pmf(agree, bits, 1 - f / 2), binom.pmf(agree, bits, f / 2)
+    pair = Atoms(tuple(p_all.tolist()), tuple(q_all.tolist()))
+
+    def delta_at(e: float) -> float:
+        return float(np.sum(np.maximum(p_all - math.exp(min(e, 709.0)) * q_all, 0.0)))
+
     how = "all reports of one value: 2h ln((1 - f/2)/(f/2)); one report: h ln(q*(1-p*)/(p*(1-q*)))"
-    return ExactResult(long_run, how, ("a value", "one with disjoint bits"), None, 1.0 if f == 0 else 0.0, lambda _: 0.0, one)
+    over = randomized_response(long_run) if 0 < long_run < 500 else None
+    names = ("a value", "one with disjoint bits")
+    return ExactResult(long_run, how, names, None, 1.0 if f == 0 else 0.0, delta_at, one, over=over, under=pair)
 
 
 def _half_cube(c: ChannelSpec) -> ExactResult:
@@ -318,55 +389,66 @@ def _half_cube(c: ChannelSpec) -> ExactResult:
     ties = str(c.fields.get("ties", "both"))
     even = d % 2 == 0
     if not even or ties in ("none", "split"):
-        eps = math.inf if keep in (0.0, 1.0) else abs(math.log(keep / (1 - keep)))
-        return ExactResult(eps, "no output is orthogonal to an input", ("v", "-v"), "y with y.v > 0", 1.0 if math.isinf(eps) else 0.0)
+        # of v and -v; inputs that agree on some outputs differ on fewer
+        how = "no output is orthogonal to an input"
+        found = matrix_privacy([[keep, 1 - keep], [1 - keep, keep]], ("v", "-v"), ("y with y.v > 0", "y with y.v < 0"), how=how)
+        return replace(found, attained=not even)  # how a split of ties is drawn is not described
     # every y.v >= 0 and every y.v <= 0 set has the same size, and both hold the y with y.v = 0, whose probability is keep + (1 - keep)
     low = min(keep, 1 - keep)
     eps = math.inf if low == 0 else math.log(1 / low)
     how = "even dimension: outputs orthogonal to the input lie in both half-cubes"
-    return ExactResult(eps, how, ("v orthogonal to y", "v' with y.v' < 0"), "y with y.v = 0", 1.0 if low == 0 else 0.0)
+    over = randomized_response(eps) if 0 < eps < 500 else None
+    return ExactResult(eps, how, ("v orthogonal to y", "v' with y.v' < 0"), "y with y.v = 0", 1.0 if low == 0 else 0.0, over=over)
 
 
 def _laplace_channel(c: ChannelSpec) -> ExactResult:
     width = _need(c, "range", low=0)
-    scale = c.number("scale") if c.number("scale") is not None else width / _need(c, "epsilon", low=0)
-    assert scale is not None
-    eps = math.inf if scale == 0 else width / scale
+    scale, epsilon = c.number("scale"), c.number("epsilon")
+    if scale is None and epsilon is None:
+        raise _refuse("channel laplace needs scale or epsilon")
+    found = [] if epsilon is None else [_need(c, "epsilon", low=0)]
+    if scale is not None:
+        found.append(0.0 if width == 0 else math.inf if _need(c, "scale", low=0) == 0 else width / scale)
+    eps = max(found)
 
     def delta_at(e: float) -> float:
         return max(0.0, -math.expm1((e - eps) / 2))
 
-    return ExactResult(eps, "range over scale", ("lower end", "upper end"), "any output beyond", 1.0 if scale == 0 else 0.0, delta_at)
+    pair = LaplacePair(eps) if 0 < eps < 500 else None
+    ends, needed = ("lower end", "upper end"), 1.0 if math.isinf(eps) else 0.0
+    return ExactResult(eps, "range over scale", ends, "any output beyond", needed, delta_at, over=pair, under=pair)
 
 
 def _gaussian_channel(c: ChannelSpec) -> ExactResult:
     width, sigma = _need(c, "range", low=0), _need(c, "sigma", low=0)
+    if width == 0:
+        return ExactResult(0.0, "every input is the same", None, None, 0.0, lambda _: 0.0)
     if sigma == 0:
         return ExactResult(math.inf, "no noise", None, None, 1.0, lambda _: 1.0)
     from dpspec.privacy.gaussian import delta_upper
 
     mu = width / sigma
-    return ExactResult(math.inf, "Gaussian noise: no finite pure epsilon", None, None, 0.0, lambda e: delta_upper(e, mu))
+    pair = GaussianPair(mu)
+    how = "Gaussian noise: no finite pure epsilon"
+    return ExactResult(math.inf, how, None, None, 0.0, lambda e: delta_upper(e, mu), over=pair, under=pair)
 
 
 def _vote(c: ChannelSpec) -> ExactResult:
     low, high = _need(c, "low"), _need(c, "high")
     top = c.number("sensitivity")
     scale, threshold = _need(c, "scale", low=0), _need(c, "threshold")
+    if not low < high:
+        raise _refuse(f"vote: low {low:g} must lie below high {high:g}")
     if scale == 0:
         return ExactResult(math.inf, "no noise on the vote", None, None, 1.0, lambda _: 1.0)
-    top = high - low if top is None else top
+    top = high - low if top is None else _need(c, "sensitivity", low=0)
+    if top == 0:
+        return ExactResult(0.0, "no vote moves the count", None, None, 0.0, lambda _: 0.0)
     eps, pair = vote_loss(low, high, top, scale, threshold)
     found = matrix_privacy([list(pair.p), list(pair.q)], ("more votes", "fewer votes"), ("1", "0"), how="the bit alone is released")
-    starts = np.linspace(low, high - top, 257) if high > low + top else np.array([low])
-    up = 1 - laplace_cdf(threshold - starts, scale)
-    more = 1 - laplace_cdf(threshold - starts - top, scale)
-
-    def delta_at(e: float) -> float:
-        k = math.exp(min(e, 709.0))
-        return float(max(np.max(more - k * up), np.max((1 - up) - k * (1 - more)), 0.0))
-
-    return ExactResult(eps, found.how, found.pair, found.output, 0.0, delta_at)
+    if top >= high - low:
+        return replace(found, epsilon=eps)  # one pair of counts alone is as far apart
+    return replace(found, epsilon=eps, delta_at=None)  # which counts show the most at a delta is not worked out
 
 
 _MODELS: Mapping[str, Callable[[ChannelSpec], ExactResult]] = {

@@ -244,67 +244,19 @@ def _first_number(value: Any) -> Any:
     return value
 
 
-# ------------------------------------------------------------------------------------------------------------ plans, records
+# ------------------------------------------------------------------------------------------------- plans, records, channels
 
 
-_MODELS = {"nldp": "local", "sldp": "local", "central": "central"}
+def _plan(data: Mapping[str, Any]) -> Deployment:
+    from dpspec.audit.plans import read_plan
+
+    return read_plan(data)
 
 
-def _guarantee(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    g = data["guarantee"]
-    if not isinstance(g, Mapping):
-        raise SpecError([Diagnostic("DP672", "error", "guarantee must be a mapping")])
-    claim = {k: g[k] for k in ("epsilon", "delta", "rho", "mu") if g.get(k) is not None}
-    model = _MODELS.get(str(g.get("model")), str(g.get("model", "central")))
-    relation = str(g.get("neighbours", "")).replace("-", "_")
-    return claim, {"model": model, "unit": str(g.get("unit", "")), "neighbouring": relation}
+def _record(data: Mapping[str, Any]) -> Deployment:
+    from dpspec.audit.plans import read_record
 
-
-def _draw(row: Mapping[str, Any]) -> dict[str, Any]:
-    """One line of a plan's noise table as an event. ``per_record``: how many of its draws meet one record, when the plan says so."""
-    kind, level = str(row.get("mechanism", "")), row.get("level")
-    sensitivity, scale = row.get("sensitivity"), row.get("scale")
-    body: dict[str, Any] = {"what": str(row.get("name", kind))}
-    if kind.startswith("gaussian") and sensitivity is not None:
-        body |= {"type": "gaussian", "l2_sensitivity": sensitivity, "sigma": scale}
-    elif kind.startswith("gaussian") and level:
-        body |= {"type": "gaussian", "l2_sensitivity": 1.0, "sigma": level}
-    elif kind.startswith("laplace") and sensitivity is not None:
-        body |= {"type": "laplace", "l1_sensitivity": sensitivity, "scale": scale}
-    elif kind == "exponential" and level:
-        body |= {"type": "exponential", "epsilon": level}
-    elif level is not None:
-        body |= {"type": "pure", "epsilon": level}
-    else:
-        body |= {"type": kind or "unknown"}
-    total, uses = int(row.get("count") or 1), row.get("per_record")
-    sampling = row.get("sampling")
-    if isinstance(sampling, Mapping):
-        method = "poisson_sampled" if sampling.get("method") == "poisson" else "fixed_sampled"
-        return {"type": method, "rate": sampling.get("rate"), "count": int(uses or total), "event": body}
-    if uses is not None or total == 1:
-        return {**body, "count": int(uses or 1)}
-    if row.get("per") == "user":
-        # every user draws for itself; how many of the rounds one user answers is not in the table
-        return {"type": "parallel", "what": f"the {total} rounds of {body['what']}", "parts": total, "event": body}
-    return {**body, "count": total}
-
-
-def from_plan(data: Mapping[str, Any]) -> Deployment:
-    """A plan of this product: the guarantee re-derived from its noise table alone (not from its schedule or accountant)."""
-    claim, setting = _guarantee(data)
-    events = [_draw(row) for r in data["releases"] for row in r.get("noise") or ()]
-    subject = str(data.get("analysis") or "plan")
-    return deployment_of({"subject": subject, "setting": setting, "claim": claim, "events": events}, strict=False)
-
-
-def from_record(data: Mapping[str, Any]) -> Deployment:
-    """A record of a run: the guarantee re-derived from the events that were drawn."""
-    claim, setting = _guarantee(data)
-    events = [_draw(row) for row in data.get("events") or ()]
-    facts = {} if data.get("mode", "release") == "release" else {"seed": "fixed"}
-    subject = f"record of plan {str(data.get('plan_sha256', ''))[:12]}"
-    return deployment_of({"subject": subject, "setting": setting, "claim": claim, "events": events, "facts": facts}, strict=False)
+    return read_record(data)
 
 
 def _channel(data: Mapping[str, Any]) -> Deployment:
@@ -316,8 +268,8 @@ def _channel(data: Mapping[str, Any]) -> Deployment:
 
 _IMPORTERS: Mapping[str, Callable[[Mapping[str, Any]], Deployment]] = {
     "deployment": deployment_of,
-    "plan": from_plan,
-    "record": from_record,
+    "plan": _plan,
+    "record": _record,
     "registry": from_registry,
     "opacus": from_opacus,
     "tf-privacy": from_tf_privacy,

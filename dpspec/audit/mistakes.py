@@ -10,9 +10,10 @@ import math
 from collections.abc import Iterator, Sequence
 
 from dpspec.audit.bounds import Range, gaussian_only
-from dpspec.audit.components import Component, Context, components, gaussian_shift
+from dpspec.audit.components import Component, Context, components
 from dpspec.audit.deployment import Claim, Deployment, Event
 from dpspec.audit.numerics import bracket
+from dpspec.audit.vocabulary import REPLACING
 from dpspec.spec.diagnostics import Diagnostic
 
 _CLOSE = 1e-2
@@ -37,7 +38,7 @@ def explain(deployment: Deployment, parts: Sequence[Component], found: Range) ->
     remarks: list[Diagnostic] = []
     delta = claim.delta or 0.0
     wrong = found.low > claim.epsilon * (1 + 1e-3)
-    replacing = Context(deployment.setting.neighbouring).replacing
+    replacing = deployment.setting.neighbouring in REPLACING
 
     def say(code: str, message: str, help: str = "") -> None:
         remarks.append(Diagnostic(code, "warning", message, help))
@@ -121,8 +122,8 @@ def _sampling(deployment: Deployment, claim: Claim, delta: float, wrong: bool) -
 def _sampled_gaussian(event: Event, context: Context, epsilon: float, delta: float, wrong: bool) -> list[Diagnostic]:
     from dpspec.privacy.gaussian import epsilon_of
 
-    rate, mu = event.number("rate") or 0.0, gaussian_shift(event.inner[0], context)
-    mu *= math.sqrt(event.inner[0].count)
+    inner = gaussian_only(components(event.inner[0], context))
+    rate, mu = event.number("rate") or 0.0, inner or 0.0
     if not (0 < rate <= 1 and 0 < mu < 15):
         return []
     steps = event.count

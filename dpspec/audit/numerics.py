@@ -88,6 +88,27 @@ class LaplacePair:
 
 
 @dataclass(frozen=True, slots=True)
+class BoundedRangePair:
+    """The worst of all mechanisms whose losses lie in an interval of length ``epsilon`` (the exponential mechanism: Dong, Durfee, Rogers
+    2020). An interval {t - epsilon, t} gives P(L = t) = (1 - e^(t - epsilon))/(1 - e^-epsilon); the largest of these profiles at x, over
+    t, has its t at (x + epsilon)/2, and differentiating it in e^x gives Q(L > x)."""
+
+    epsilon: float
+
+    def tails(self, loss: Array) -> tuple[Array, Array, Array, Array]:
+        e = self.epsilon
+        inside = np.clip(loss, -e, e)
+        up, down = (inside - e) / 2, (inside + e) / 2
+        p_up, q_up = np.expm1(up) / math.expm1(-e), np.expm1(-up) / math.expm1(e)
+        p_down, q_down = np.exp(-e) * np.expm1(down) / -math.expm1(-e), np.expm1(-down) / math.expm1(-e)
+        return p_up, q_up, p_down, q_down
+
+    def reach(self, tail: float) -> tuple[float, float]:
+        slack = 1e-9 * self.epsilon
+        return -self.epsilon - slack, self.epsilon
+
+
+@dataclass(frozen=True, slots=True)
 class Atoms:
     """Finitely many outputs. ``p`` and ``q`` need not sum to one exactly; zero entries give infinite losses."""
 
@@ -184,6 +205,27 @@ class Subsampled:
 
     def reach(self, tail: float) -> tuple[float, float]:
         return _reach_by_bisection(self, tail)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """(P, Q) with probability ``rate``, nothing otherwise, and the outcome shows which it was.
+
+    Dominates every (1-q) A + q P' against (1-q) A + q Q' whose (P', Q') are dominated by (P, Q), by joint convexity.
+    """
+
+    pair: Pair
+    rate: float
+
+    def tails(self, loss: Array) -> tuple[Array, Array, Array, Array]:
+        q, nothing = self.rate, 1 - self.rate
+        p_up, q_up, p_down, q_down = self.pair.tails(loss)
+        up = loss < 0
+        return q * p_up + nothing * up, q * q_up + nothing * up, q * p_down + nothing * ~up, q * q_down + nothing * ~up
+
+    def reach(self, tail: float) -> tuple[float, float]:
+        low, high = self.pair.reach(tail)
+        return min(low, -1e-12), max(high, 1e-12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,7 +514,9 @@ def symmetric(pair: Pair) -> bool:
     """Whether the pair and its reverse have the same profile, so that one direction is enough."""
     if isinstance(pair, Atoms):
         return sorted(zip(pair.p, pair.q, strict=True)) == sorted(zip(pair.q, pair.p, strict=True))
-    return isinstance(pair, (GaussianPair, LaplacePair, SubsampledReplace, Joined))
+    if isinstance(pair, Seen):
+        return symmetric(pair.pair)
+    return isinstance(pair, (GaussianPair, LaplacePair, BoundedRangePair, SubsampledReplace, Joined))
 
 
 def _both(

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dpspec.audit.bounds import Range, delta_range, epsilon_range, gaussian_only, rho_range
-from dpspec.audit.components import Breach, Component, Context, components
-from dpspec.audit.deployment import Claim, Deployment, Setting
+from dpspec.audit.components import Breach, Component, Context, components, depends_on_relation, key_tail
+from dpspec.audit.consistency import disagreements
+from dpspec.audit.deployment import Claim, Deployment, Event, Setting, numeric
 from dpspec.audit.exact import ExactResult, audit_exact
 from dpspec.audit.mistakes import explain, flat
-from dpspec.audit.numerics import LaplacePair, randomized_response, zcdp_epsilon
+from dpspec.audit.numerics import GaussianPair, LaplacePair, randomized_response, zcdp_epsilon
 from dpspec.audit.tools import rule_findings, tool_findings
 from dpspec.audit.verdict import LOOSE, TOLERANCE, AuditResult, StaticResult, Verdict
 from dpspec.audit.vocabulary import NEIGHBOURS
@@ -63,18 +64,32 @@ def released(deployment: Deployment) -> list[Component]:
     context = Context(deployment.setting.neighbouring, worst_case=deployment.setting.model == "tool")
     events = deployment.events
     if deployment.facts.get("arithmetic") in ("float64", "float32"):
-        events = tuple(replace(e, fields={"arithmetic": deployment.facts["arithmetic"], **e.fields}) for e in events)
+        events = _in_floats(events, str(deployment.facts["arithmetic"]))
     parts = [c for e in events for c in components(e, context)]
     parts = _machine_sums(parts, deployment)
     parts += _from_facts(deployment)
     repeats = deployment.setting.repeats
-    if _another_unit(deployment.setting) and repeats is not None and math.isfinite(repeats):
+    if repeats is not None and math.isfinite(repeats):
         parts = [replace(c, count=c.count * math.ceil(repeats)) for c in parts]
     return parts
 
 
+def _in_floats(events: Sequence[Event], arithmetic: str) -> tuple[Event, ...]:
+    """The events with the program's arithmetic at every node that states none of its own."""
+    return tuple(replace(e, fields={"arithmetic": arithmetic, **e.fields}, inner=_in_floats(e.inner, arithmetic)) for e in events)
+
+
 def _another_unit(setting: Setting) -> bool:
     return bool(setting.events_unit) and setting.events_unit.lower() != setting.unit.lower()
+
+
+def _unbounded(setting: Setting) -> bool:
+    """Whether nothing bounds how many passes of the events one unit meets."""
+    return math.isinf(setting.repeats) if setting.repeats is not None else _another_unit(setting)
+
+
+def _per_pass(setting: Setting) -> str:
+    return setting.events_unit or "pass of the events"
 
 
 def _from_facts(deployment: Deployment) -> list[Component]:
@@ -104,7 +119,7 @@ def _from_facts(deployment: Deployment) -> list[Component]:
     discarded = facts.get("discarded_runs")
     if isinstance(discarded, (list, tuple)):
         for epsilon in discarded:
-            e = float(epsilon)
+            e = float(numeric(epsilon))
             pair = randomized_response(e) if 0 < e < 500 else None
             found.append(Component("discarded run", pure=e, rho=e * e / 2, over=pair, how="DP640"))
     elif discarded:
@@ -171,10 +186,73 @@ def audit_static(deployment: Deployment) -> AuditResult:
     """Recompute the guarantee of a description and judge its claim."""
     if deployment.setting.model == "tool" or deployment.tool:
         return _audit_tool(deployment)
+    if deployment.claim.unit and not deployment.setting.unit:
+        deployment = replace(deployment, setting=replace(deployment.setting, unit=deployment.claim.unit))
     if deployment.channel is not None:
         return _audit_channel(deployment)
-    parts = released(deployment)
-    return _judge(deployment, parts)
+    if not deployment.setting.relation and depends_on_relation(deployment.events):
+        return _under_each_relation(deployment)
+    return _judge(deployment, released(deployment))
+
+
+_ASKED = ("add_remove", "replace_one", "zero_out")
+
+
+def _under_each_relation(deployment: Deployment) -> AuditResult:
+    """No relation is stated and it matters: what holds under each of them holds, what is false under each is violated."""
+    results = {}
+    for relation in _ASKED:
+        one = replace(deployment, setting=replace(deployment.setting, neighbouring=relation))
+        results[relation] = _judge(one, released(one))
+    found = {r.verdict for r in results.values()}
+
+    def high(result: AuditResult) -> float:
+        return result.static.epsilon if result.static else math.inf
+
+    def low(result: AuditResult) -> float:
+        return result.static.epsilon_lower if result.static else 0.0
+
+    worst = max(results.values(), key=high)
+    alternatives = tuple((f"neighbours are {relation}", high(r)) for relation, r in results.items())
+    verdict: Verdict = worst.verdict
+    conditions: tuple[str, ...] = ()
+    findings = [f for f in worst.findings if f.code not in ("DP602", "DP609")]
+    if len(found) == 1:
+        verdict = worst.verdict
+        worst = min(results.values(), key=low) if verdict == "violated" else worst
+        findings, conditions = list(worst.findings), worst.conditions
+    elif "inconsistent" in found or "cannot-verify" in found:
+        verdict = "inconsistent" if "inconsistent" in found else "cannot-verify"
+    elif found & {"holds", "holds-if", "vacuous"}:
+        verdict = "holds-if"
+        right = [relation for relation, r in results.items() if r.verdict in ("holds", "holds-if", "vacuous")]
+        conditions = tuple(dict.fromkeys([f"neighbours are {' or '.join(right)}", *(c for r in right for c in results[r].conditions)]))
+        findings = [f for f in findings if f.code != "DP601"] + [
+            _say("DP606", "warning", f"the guarantee holds only if {c}") for c in conditions
+        ]
+    else:
+        verdict = "not-certified"
+        findings = [f for f in findings if f.code != "DP601"]
+        findings.append(_say("DP602", "error", "the claim holds under no relation for sure, and is refuted under some only"))
+    told = deployment.setting.neighbouring
+    why = (
+        "the neighbouring relation is not stated"
+        if not told
+        else f"neighbouring is stated as {told!r}, which is none of the relations known"
+    )
+    findings.insert(0, _say("DP631", "warning", why + ", and the guarantee depends on it", ", ".join(_ASKED) + " or local_replace"))
+    static = None if worst.static is None else replace(worst.static, alternatives=(*alternatives, *worst.static.alternatives))
+    if static is not None:
+        static = replace(static, epsilon_lower=min(low(r) for r in results.values()), neighbours=told)
+    return replace(
+        worst,
+        verdict=verdict,
+        findings=tuple(dict.fromkeys(findings)),
+        static=static,
+        conditions=conditions,
+        loose=worst.loose if verdict == "holds" else None,
+        stated={**worst.stated, "neighbours": told or None},
+    )
 
 
 def _judge(deployment: Deployment, parts: Sequence[Component]) -> AuditResult:
@@ -183,19 +261,20 @@ def _judge(deployment: Deployment, parts: Sequence[Component]) -> AuditResult:
     findings: list[Diagnostic] = list(deployment.notes)
     findings += _form(deployment)
     conditions = tuple(dict.fromkeys(c.assumes for c in parts if c.assumes))
-    unbounded = _another_unit(setting) and (setting.repeats is None or math.isinf(setting.repeats))
+    unbounded = _unbounded(setting)
 
     ranged = epsilon_range(parts, delta) if parts else Range(0.0, math.inf, "no event is described")
     single = ranged
     if unbounded and parts:
         ranged = Range(
-            ranged.low, math.inf, f"{ranged.how}; per {setting.events_unit}, and how many of them a {setting.unit} meets is not bounded"
+            ranged.low, math.inf, f"{ranged.how}; per {_per_pass(setting)}, and how many of them one {setting.unit} meets is not bounded"
         )
     rho = rho_range(parts) if parts else Range(0.0, math.inf, "")
     if unbounded:
         rho = Range(rho.low, math.inf, rho.how)
     readings = _readings(claim, parts, ranged, rho, delta)
-    contradictions = _contradictions(claim, setting)
+    twice = disagreements(deployment)
+    contradictions = _contradictions(claim, setting) + twice
     if not parts:
         readings, ranged = _from_numbers(claim, readings, ranged)
 
@@ -205,7 +284,15 @@ def _judge(deployment: Deployment, parts: Sequence[Component]) -> AuditResult:
         if c.breach is not None and (c.breach.delta > delta or c.breach.delta == 0)
     ]
     findings += [_say(_code(c.how, "DP602"), "error", c.unknown) for c in parts if c.unknown and c.breach is None]
-    verdict = _decide(claim, setting, readings, contradictions, bool(parts), conditions)
+    verdict = _decide(claim, _with_records(deployment), readings, contradictions, bool(parts), conditions)
+    verdict, told = _delta_left_open(claim, verdict, parts, setting)
+    findings += told
+    if twice:  # which of the numbers the bounds rest on is anybody's guess
+        verdict = "inconsistent"
+    if any(r.found.crossed for r in readings):
+        verdict = "cannot-verify"
+        low, high = max((r.found.low, r.found.high) for r in readings if r.found.crossed)
+        findings.append(_say("DP647", "error", f"internal error: {low:.6g} is proved from below and {high:.6g} from above", _REPORT))
     if (
         verdict == "not-certified"
         and all(c.how in ("DP605", "DP673") for c in parts if c.unknown)
@@ -251,6 +338,46 @@ def _judge(deployment: Deployment, parts: Sequence[Component]) -> AuditResult:
     )
 
 
+_REPORT = "no verdict rests on these bounds; please report the description"
+_USUAL = (1e-3, 1e-5, 1e-6, 1e-9)
+
+
+def _with_records(deployment: Deployment) -> Setting:
+    """The setting, with the number of records that an event names when none is stated."""
+    setting = deployment.setting
+    if setting.n is not None or setting.events_unit:
+        return setting
+    told = [n for e in flat(deployment.events) if e.kind in ("fixed_sampled", "laplace_mean") and (n := e.number("n")) is not None]
+    return replace(setting, n=max(told)) if told else setting
+
+
+def _delta_left_open(claim: Claim, verdict: Verdict, parts: Sequence[Component], setting: Setting) -> tuple[Verdict, list[Diagnostic]]:
+    """A claim that is silent on delta, about something that has no epsilon without one.
+
+    ``delta`` without a value: nothing is claimed yet. No word of delta: pure privacy is claimed, which the described noise cannot give;
+    a delta was forgotten unless the number is false at every usual one.
+    """
+    if claim.epsilon is None or claim.delta is not None or not parts or verdict in ("holds", "holds-if"):
+        return verdict, []
+    if not claim.delta_open and (claim.variant or any(c.breach is not None for c in parts) or _unbounded(setting)):
+        return verdict, []
+    known = {delta: epsilon_range(parts, delta) for delta in _USUAL}
+    if not claim.delta_open and (not math.isinf(epsilon_range(parts, 0.0).low) or all(math.isinf(r.low) for r in known.values())):
+        return verdict, []
+    shown = ", ".join(f"{r.high:.5g} at {d:g}" for d, r in known.items() if math.isfinite(r.high))
+    help = f"epsilon is {shown}" if shown else ""
+    needed = delta_range(parts, claim.epsilon) if claim.epsilon >= 0 else None
+    if needed is not None and 0 < needed[1] < 1 and not _unbounded(setting):
+        help += f"; epsilon {claim.epsilon:g} needs a delta of {needed[1]:.4g}"
+    if setting.n is not None:
+        help += f" (1/n is {1 / setting.n:.3g})"
+    if claim.delta_open:
+        return "cannot-verify", [_say("DP613", "error", "delta has no value: the statement is silent on it", help)]
+    if verdict != "violated" or all(r.low > claim.epsilon * (1 + TOLERANCE) for r in known.values()):
+        return verdict, [_say("DP613", "warning", "an epsilon is stated without a delta, and this noise has none at delta 0", help)]
+    return "inconsistent", [_say("DP613", "error", "an epsilon is stated without a delta, and this noise has none at delta 0", help)]
+
+
 def replace_severity(finding: Diagnostic, severity: Severity) -> Diagnostic:
     return replace(finding, severity=severity)
 
@@ -265,6 +392,8 @@ def _readings(claim: Claim, parts: Sequence[Component], ranged: Range, rho: Rang
         readings.append(Reading("epsilon", claim.epsilon, ranged))
         if claim.variant == "pure" and delta > 0 and parts:
             readings.append(Reading("epsilon at delta 0", claim.epsilon, epsilon_range(parts, 0.0)))
+    if claim.one_report is not None:
+        readings.append(Reading("epsilon of one report", claim.one_report, Range(0.0, math.inf, "no channel is described")))
     if claim.rho is not None:
         readings.append(Reading("rho", claim.rho, rho))
     if claim.mu is not None:
@@ -316,8 +445,11 @@ def _form(deployment: Deployment) -> list[Diagnostic]:
         else:
             relation = setting.neighbouring
             found.append(_say("DP631", "info", f"neighbouring is stated as {relation!r}; sensitivities are taken as they are given"))
-    if deployment.facts.get("arithmetic") == "float64" and any(e.kind in ("gaussian", "exponential") for e in flat(deployment.events)):
-        found.append(_say("DP646", "warning", "the sampler works in doubles; the ideal mechanism's guarantee is not that of the program"))
+    told = {str(e.fields.get("arithmetic")) for e in flat(deployment.events)} | {str(deployment.facts.get("arithmetic"))}
+    floats = sorted(told & {"float64", "double", "float32", "single"})
+    if floats:
+        which = " and ".join(floats)
+        found.append(_say("DP646", "warning", f"the sampler works in {which}; the ideal mechanism's guarantee is not that of the program"))
     return found
 
 
@@ -335,6 +467,9 @@ def _contradictions(claim: Claim, setting: Setting) -> list[Diagnostic]:
         )
     if claim.variant == "approx" and claim.delta is None and claim.epsilon is not None:
         found.append(_say("DP613", "error", "an approximate guarantee is stated without a delta"))
+    own = {"zcdp": claim.rho, "gdp": claim.mu}
+    if claim.variant in own and own[claim.variant] is None and claim.delta is None and claim.epsilon is not None:
+        found.append(_say("DP613", "error", f"an epsilon of {claim.variant} is stated, with neither rho, mu nor a delta"))
     if claim.rho is not None and claim.mu is not None and claim.mu > 0:
         implied = claim.mu**2 / 2
         if abs(implied - claim.rho) > 0.01 * max(implied, claim.rho):
@@ -382,10 +517,13 @@ def _decide(
         return "not-certified"
     if conditions:
         return "holds-if"
+    return "vacuous" if _is_vacuous(claim, setting) else "holds"
+
+
+def _is_vacuous(claim: Claim, setting: Setting) -> bool:
+    """delta at least 1/n; from 1/2 on it is that for any two records."""
     delta = claim.delta or 0.0
-    if delta >= 1 or (setting.n is not None and delta * setting.n >= 1):
-        return "vacuous"
-    return "holds"
+    return delta >= 0.5 or (setting.n is not None and delta * setting.n >= 1)
 
 
 def _without_events(claim: Claim) -> Verdict:
@@ -415,15 +553,13 @@ def _alternatives(
     found: list[tuple[str, float]] = []
     setting = deployment.setting
     if unbounded and parts:
-        found.append((f"the unit is {setting.events_unit}", single.high))
+        found.append((f"the unit is {setting.events_unit or 'one pass of the events'}", single.high))
         for passes in (2, 30, 365):
             many = [replace(c, count=c.count * passes) for c in parts]
-            found.append((f"a {setting.unit} meets {passes} of them", epsilon_range(many, delta).high))
-    assumed = [c for c in parts if c.assumes]
-    if assumed:
-        for m in (2,):
-            many = [replace(c, count=c.count * m) if c.assumes else c for c in parts]
-            found.append((f"a unit lies in {m} parts", epsilon_range(many, delta).high))
+            found.append((f"a {setting.unit or 'unit'} meets {passes} of them", epsilon_range(many, delta).high))
+    if any(c.assumes and c.how == "DP629" for c in parts):  # how often a unit contributes is open
+        many = [replace(c, count=c.count * 2) if c.assumes else c for c in parts]
+        found.append(("a unit lies in 2 parts", epsilon_range(many, delta).high))
     for event in deployment.events:
         rate = event.number("rate")
         if event.kind == "subset" and rate is not None:
@@ -439,6 +575,9 @@ def _alternatives(
     return tuple(found)
 
 
+_LARGE_DELTA = 1e-3  # no data set worth protecting is smaller than its inverse
+
+
 def _verdict_findings(
     verdict: Verdict,
     deployment: Deployment,
@@ -448,7 +587,7 @@ def _verdict_findings(
     unbounded: bool,
     single: Range,
 ) -> list[Diagnostic]:
-    claim, setting = deployment.claim, deployment.setting
+    claim, setting = deployment.claim, _with_records(deployment)
     found: list[Diagnostic] = []
     if claim.epsilon is not None and claim.epsilon < 0:
         found.append(
@@ -489,7 +628,9 @@ def _verdict_findings(
             found.append(_say("DP606", "warning", how))
     elif verdict == "cannot-verify":
         missing = "events with their sensitivities and noise scales, or a channel" if not deployment.events else "a claim"
-        if deployment.events and readings:
+        if claim.delta_open and claim.epsilon is not None:
+            missing = "a delta"
+        elif deployment.events and readings:
             missing = "what the mechanism models named above need"
         found.append(_say("DP605", "warning", f"missing: {missing}"))
     elif verdict == "vacuous":
@@ -513,17 +654,38 @@ def _verdict_findings(
             )
         if setting.n is not None and (claim.delta or 0) * setting.n >= 0.1:
             found.append(_say("DP604", "warning", f"delta {claim.delta:g} is more than a tenth of 1/n"))
+        if setting.n is None and (claim.delta or 0) >= _LARGE_DELTA:
+            found.append(
+                _say(
+                    "DP604",
+                    "warning",
+                    f"delta {claim.delta:g} promises nothing to {1 / (claim.delta or 1):.0f} units and more; n is not stated",
+                )
+            )
     if unbounded and deployment.events:
         found.append(
             _say(
                 "DP630",
                 "error",
-                f"the events protect a {setting.events_unit} ({single.high:.6g}); how many of them a {setting.unit} meets is not bounded",
+                f"the events protect one {_per_pass(setting)} ({single.high:.6g}); how many a {setting.unit} meets is not bounded",
             )
         )
-    elif _another_unit(setting) and deployment.events:
-        found.append(_say("DP630", "warning", f"one {setting.unit} meets {setting.repeats:g} times a {setting.events_unit}"))
+    elif setting.repeats is not None and setting.repeats > 1 and deployment.events:
+        found.append(_say("DP630", "warning", f"one {setting.unit or 'unit'} meets {setting.repeats:g} times a {_per_pass(setting)}"))
     slack = claim.delta or 0.0
+    for event in flat(deployment.events):
+        if event.kind in ("laplace_threshold", "gaussian_threshold") and verdict == "holds" and (event.number("threshold") or 0.5) % 1 == 0:
+            tail = key_tail(event, Context(setting.neighbouring), event.number("first_count") or 1.0, discrete=True)
+            if tail > slack:
+                kind = f"discrete_{event.kind}"
+                found.append(
+                    _say(
+                        "DP644",
+                        "warning",
+                        f"{event.what}: with noise on integers a key appears with {tail:.4g}",
+                        f"describe it as {kind} if so",
+                    )
+                )
     if verdict in ("violated", "not-certified") and math.isinf(ranged.high) and deployment.events:
         needed = math.fsum(c.slack * c.count for c in released(deployment))
         if needed > slack * (1 + 1e-9):
@@ -543,18 +705,40 @@ def _audit_channel(deployment: Deployment) -> AuditResult:
         return AuditResult(deployment.subject, "cannot-verify", stated_json(claim, setting), tuple(findings))
     exact = audit_exact(channel)
     delta = claim.delta or 0.0
-    value = exact.epsilon if delta == 0 else exact.epsilon_at(delta)
-    unbounded = _another_unit(setting) and (setting.repeats is None or math.isinf(setting.repeats))
-    times = setting.repeats if _another_unit(setting) and setting.repeats is not None else 1.0
-    high = math.inf if unbounded else value * times
+    unbounded, times = _unbounded(setting), setting.repeats or 1.0
+    beside = _beside_channel(deployment, exact)
+    one = channel_component(exact)
+    parts = [*([] if unbounded else [replace(one, count=math.ceil(times))]), *beside]
+
+    def bounds_at(d: float) -> Range:
+        """One report and nothing beside it: the exact profile. Else the composition of pairs."""
+        if not beside and (unbounded or times == 1):
+            low, high = exact.range_at(d)
+            return Range(low, math.inf if unbounded else high, exact.how)
+        found = epsilon_range(parts if parts and not unbounded else [one, *beside], d)
+        return Range(found.low, math.inf if unbounded else found.high, f"{exact.how}; {found.how}")
+
+    ranged = bounds_at(delta)
+    value = exact.epsilon_at(delta)
+    twice = disagreements(deployment)
     contradictions = _contradictions(claim, setting)
-    findings += contradictions
+    findings += contradictions + twice
+    findings += [_say(c.breach.code, "error", c.breach.why) for c in beside if c.breach is not None]
+    findings += [_say(_code(c.how, "DP602"), "error", c.unknown) for c in beside if c.unknown and c.breach is None]
     verdict: Verdict
-    conditions: tuple[str, ...] = ()
-    ranged = Range(value, high, exact.how)
+    conditions: tuple[str, ...] = tuple(dict.fromkeys(c.assumes for c in beside if c.assumes))
+    if setting.relation == "add_remove":
+        conditions = (*conditions, "neighbours differ in what one unit reports, not in whether it does, which a report shows")
     readings = [Reading("epsilon", claim.epsilon, ranged)] if claim.epsilon is not None else []
-    if claim.one_report is not None and exact.one_report is not None:
-        readings.append(Reading("epsilon of one report", claim.one_report, Range(exact.one_report, exact.one_report, exact.how)))
+    if claim.one_report is not None:
+        single = exact.epsilon if exact.one_report is None else exact.one_report
+        readings.append(Reading("epsilon of one report", claim.one_report, Range(single, single, exact.how)))
+    if claim.rho is not None:
+        rho = rho_range([replace(one, count=math.ceil(times if math.isfinite(times) else 1)), *beside])
+        readings.append(Reading("rho", claim.rho, Range(rho.low, math.inf if unbounded else rho.high, rho.how)))
+    if claim.mu is not None:
+        mu = gaussian_only(parts) if parts and not unbounded else None
+        readings.append(Reading("mu", claim.mu, Range(0.0, math.inf, "not Gaussian") if mu is None else Range(mu, mu, "Gaussian DP")))
     if not readings:
         verdict = "cannot-verify"
     elif any(r.state == "violated" for r in readings):
@@ -562,21 +746,23 @@ def _audit_channel(deployment: Deployment) -> AuditResult:
     elif any(r.state == "open" for r in readings):
         verdict = "not-certified"
     elif claim.epsilon is None and exact.one_report is not None and exact.epsilon > exact.one_report * (1 + TOLERANCE):
-        verdict, conditions = (
-            "holds-if",
-            (
-                "every value is reported once: all reports together have "
-                + ("no finite epsilon" if math.isinf(exact.epsilon) else f"epsilon {exact.epsilon:.5g}"),
-            ),
-        )
-    elif delta >= 1 or (setting.n is not None and delta * setting.n >= 1):
-        verdict = "vacuous"
+        every = "no finite epsilon" if math.isinf(exact.epsilon) else f"epsilon {exact.epsilon:.5g}"
+        verdict, conditions = "holds-if", (*conditions, f"every value is reported once: all reports together have {every}")
+    elif conditions:
+        verdict = "holds-if"
     else:
-        verdict = "holds"
+        verdict = "vacuous" if _is_vacuous(claim, setting) else "holds"
     if contradictions and verdict != "violated":
-        verdict = "inconsistent" if any(c.code != "DP613" for c in contradictions) else verdict
+        verdict = "inconsistent" if any(c.code != "DP613" for c in contradictions) else "cannot-verify"
+    verdict, told = _delta_left_open(claim, verdict, parts or [one], setting)
+    findings += told
+    if twice:
+        verdict = "inconsistent"
+    if any(r.found.crossed for r in readings):
+        verdict = "cannot-verify"
+        findings.append(_say("DP647", "error", "internal error: the bounds from below and from above contradict each other", _REPORT))
     findings += _verdict_findings(verdict, replace(deployment, events=()), readings, ranged, conditions, False, ranged)
-    if verdict == "violated":
+    if verdict == "violated" and not beside:
         findings.append(
             _say(
                 "DP642",
@@ -586,14 +772,14 @@ def _audit_channel(deployment: Deployment) -> AuditResult:
             )
         )
     if unbounded:
-        findings.append(_say("DP630", "error", f"{value:.6g} is for a {setting.events_unit}; the claim names a {setting.unit}"))
+        findings.append(
+            _say("DP630", "error", f"{value:.6g} is for one {setting.events_unit or 'report'}; how many there are is not bounded")
+        )
+    elif times > 1:
+        findings.append(_say("DP630", "warning", f"one {setting.unit or 'unit'} reports {times:g} times, each for {exact.epsilon:.6g}"))
     loose = _loose(verdict, readings)
     if loose is not None:
         findings.append(_say("DP607", "info", f"the stated value is {loose:.3g} times the exact one"))
-
-    def profile(d: float) -> Range:
-        x = exact.epsilon if d == 0 else exact.epsilon_at(d)
-        return Range(x, x, exact.how)
 
     return AuditResult(
         deployment.subject,
@@ -604,8 +790,39 @@ def _audit_channel(deployment: Deployment) -> AuditResult:
         exact,
         conditions=conditions,
         loose=loose,
-        profile=profile,
+        profile=bounds_at,
     )
+
+
+def channel_component(exact: ExactResult) -> Component:
+    """One report of a channel as a part of a composition."""
+    if isinstance(exact.over, GaussianPair):
+        mu = exact.over.mu
+        return Component(
+            "report", pure_at_least=math.inf, rho=mu * mu / 2, rho_at_least=mu * mu / 2, mu=mu, over=exact.over, under=exact.under
+        )
+    eps, why = exact.epsilon, "an output of the channel is possible for one input only"
+    return Component(
+        "report",
+        pure=eps,
+        pure_at_least=eps,
+        rho=eps * eps / 2,
+        over=exact.over,
+        under=exact.under,
+        breach=Breach("DP642", exact.delta_needed, why) if exact.delta_needed > 0 else None,
+    )
+
+
+def _beside_channel(deployment: Deployment, exact: ExactResult) -> list[Component]:
+    """What the facts add to a channel: releases of their own, and conditions."""
+    found = _from_facts(deployment)
+    arithmetic = deployment.facts.get("arithmetic")
+    if arithmetic in ("float64", "float32") and isinstance(exact.over, (GaussianPair, LaplacePair)):
+        why = f"the noise has its ideal law and not that of {arithmetic} numbers"
+        found.append(Component("arithmetic", pure=0.0, rho=0.0, assumes=why))
+    if deployment.facts.get("summation") is not None:
+        found.append(Component("summation", unknown="a machine's sums beside a channel: describe the sum as events", how="DP626"))
+    return found
 
 
 def audit_channel(exact: ExactResult, subject: str, claim: Claim | None = None) -> AuditResult:
@@ -641,6 +858,8 @@ def _audit_tool(deployment: Deployment) -> AuditResult:
         findings += wrong
         readings = _readings(claim, parts, ranged, rho_range(parts), delta)
         contradictions = _contradictions(claim, setting)
+        twice = disagreements(deployment)
+        findings += twice
         if claim.empty:
             verdict = "not-certified"
             findings.append(
@@ -660,6 +879,8 @@ def _audit_tool(deployment: Deployment) -> AuditResult:
                 verdict = "not-certified"
             findings += explain(deployment, parts, ranged)
             loose = _loose(verdict, readings)
+        if twice:
+            verdict, loose = "inconsistent", None
         static = StaticResult(ranged.high, ranged.low, delta, setting.neighbouring, ranged.how)
     elif checked:
         verdict = "not-certified" if faults else "holds"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpspec.audit.bounds import rho_range
-from dpspec.audit.components import Component, Context, components, gaussian_shift
+from dpspec.audit.components import Component, Context, _Missing, components, gaussian_shift
 from dpspec.audit.deployment import Claim, Deployment, _Loader
 from dpspec.spec.diagnostics import Diagnostic
 
@@ -115,7 +115,10 @@ def _calibration(tool: Mapping[str, Any], deployment: Deployment, right: dict[st
         return [_fault("DP605", "tool.calibrate is modelled for Gaussian releases with a target epsilon and delta")]
     from dpspec.privacy.gaussian import mu_of
 
-    shift = gaussian_shift(event, Context(deployment.setting.neighbouring))
+    try:
+        shift = gaussian_shift(event, Context(deployment.setting.neighbouring))
+    except _Missing as missing:
+        return [_fault("DP605", f"tool.calibrate: {missing} is not stated")]
     sigma = shift * (event.number("sigma") or 1.0) * math.sqrt(event.count) / mu_of(claim.epsilon, claim.delta)
     right["sigma"] = sigma
     answer = tool.get("sigma")
@@ -141,6 +144,9 @@ def _monotone(data: Any, deployment: Deployment, right: dict[str, float]) -> lis
         rows.append((cost, float(item["charged"]), str(item.get("name", event.what))))
         right[f"rho {rows[-1][2]}"] = cost
     found = []
+    for cost, charged, name in rows:
+        if cost > 0 and charged < 1e-300:
+            found.append(_fault("DP608", f"{name} costs rho {cost:.4g} and is charged {charged:g}: it can be repeated for ever"))
     for i, a in enumerate(rows):
         for b in rows[i + 1 :]:
             dear, cheap = (a, b) if a[0] > b[0] else (b, a)

@@ -106,7 +106,8 @@ def _number(value: str) -> int | float | None:
     if not text or not (text[0].isdigit() or text[0] in "+-."):
         return None
     try:
-        return int(text)
+        whole = int(text)
+        return whole if abs(whole) < 10**300 else float(text)  # as 1e400 is: infinite
     except ValueError:
         pass
     try:

@@ -94,8 +94,8 @@ def stop(code: int) -> NoReturn:
 
 
 def guarded(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn what can go wrong into a message and a stable exit code, and with ``--format json`` into one document on stdout. A traceback
-    is a bug, and says so."""
+    """Turn what can go wrong into a message and a stable exit code, and with ``--format json`` into one document on stdout. What nobody
+    foresaw is an internal error, and says so."""
 
     @functools.wraps(command)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -122,10 +122,19 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
             note(f"error: {where}{error.strerror or error}")
             failure(Diagnostic("DP416", "error", f"{where}{error.strerror or error}", "name a file that can be read or written"))
             stop(UNUSABLE)
+        except MemoryError:
+            message, help = "there is not enough memory for this", "free some, read fewer columns or records, or use another machine"
+            note(f"error: {message}\nhelp: {help}")
+            failure(Diagnostic("DP416", "error", message, help))
+            stop(UNUSABLE)
+        except (typer.Exit, typer.Abort):
+            raise
         except Exception as error:
-            if type(error).__name__ not in ("PrivacyError", "AccountingMismatch"):
-                failure(internal_error=type(error).__name__)  # its words may hold data
+            if hasattr(error, "format_message"):  # an error of usage, which the group shows
                 raise
+            if type(error).__name__ not in ("PrivacyError", "AccountingMismatch"):
+                _internal(error)
+                stop(FINDINGS)
             code, message = getattr(error, "code", "DP307"), getattr(error, "message", str(error))
             help = "nothing was written; this is a fault of the algorithm or of dpspec, not of your spec"
             note(f"error[{code}]: {message}")
@@ -136,6 +145,51 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
             _document.wanted = False
 
     return wrapper
+
+
+def _internal(error: Exception) -> None:
+    """Say where a fault of dpspec is, without the words of the exception: a library may have put cells of private data into them."""
+    import traceback
+
+    if os.environ.get("DPSPEC_TRACEBACK"):
+        traceback.print_exception(error)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "dpspec" in Path(f.filename).parts]
+    place = f"{'/'.join(Path(frames[-1].filename).parts[-2:])}:{frames[-1].lineno}" if frames else "an unknown place"
+    note(f"internal error: {type(error).__name__} at {place}")
+    note(
+        "help: this is a fault of dpspec, not of your input; report it with the command. DPSPEC_TRACEBACK=1 shows all, which may hold data"
+    )
+    failure(internal_error=type(error).__name__)
+
+
+def read_json(path: Path, what: str, help: str) -> Any:
+    """A JSON file as plain data: no key twice, no NaN or infinity. Anything else is unusable input."""
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(items)
+        if len(found) != len(items):
+            raise ValueError("a key stands twice")
+        return found
+
+    def constant(word: str) -> NoReturn:
+        raise ValueError(f"{word} is no number of JSON")
+
+    try:
+        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=pairs, parse_constant=constant)
+    except RecursionError:
+        refuse(f"{path} is not {what}: it is nested too deeply", help)
+    except ValueError as error:
+        refuse(f"{path} is not {what}: {error}", help)
+
+
+#: What code that takes a well-formed document raises on another one.
+MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+
+
+def malformed(path: Path, what: str, error: Exception, help: str) -> NoReturn:
+    """A document that parses and lacks what it must have."""
+    missing = f": the field {error.args[0]!r} is missing" if isinstance(error, KeyError) and error.args else ""
+    refuse(f"{path} is not a whole {what}{missing}", help)
 
 
 def usage_error(message: str) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from dpspec.cli.common import (
     FINDINGS,
+    MALFORMED,
     Format,
     FormatOption,
     NoColorOption,
@@ -17,6 +18,7 @@ from dpspec.cli.common import (
     emit_json,
     guarded,
     is_spec,
+    malformed,
     say,
     shown,
     stop,
@@ -32,7 +34,7 @@ def command(
     verbose: VerboseOption = False,
     no_color: NoColorOption = False,
 ) -> None:
-    """Compare two specs or plans in privacy, accuracy and cost. Exit 1 when privacy became weaker.
+    """Compare two specs or plans in privacy, accuracy and cost. Exit 1 when privacy became weaker or cannot be compared.
 
     Examples:
 
@@ -40,17 +42,25 @@ def command(
 
       dpspec diff reviewed.plan.json analysis.dps --format json
     """
-    from dpspec.compiler.diff import compare
+    from dpspec.compiler.diff import compare, verdict
 
-    changes = compare(_body(old), _body(new))
-    weaker = any(c.area == "privacy" and c.direction == "weaker" for c in changes)
+    before, after = _body(old), _body(new)
+    try:
+        changes = compare(before, after)
+    except MALFORMED as error:
+        stored = next((p for p in (old, new) if not is_spec(p)), None)
+        if stored is None:
+            raise
+        malformed(stored, "plan", error, "write one with `dpspec plan SPEC --out FILE`")
+    privacy = verdict(changes)
+    weaker = privacy in ("weaker", "incomparable")
     if format is Format.json:
-        emit_json({"changes": [c.to_json() for c in changes], "privacy_weaker": weaker})
+        emit_json({"changes": [c.to_json() for c in changes], "privacy": privacy, "privacy_weaker": weaker})
     else:
         for c in changes:
-            say(f"{c.area:9} {c.direction:9} {c.what}: {shown(c.old)} -> {shown(c.new)}")
-        if not changes and not quiet:
-            say("the same plan")
+            say(f"{c.area:9} {c.direction:12} {c.what}: {shown(c.old)} -> {shown(c.new)}")
+        if not quiet:
+            say(f"privacy: {privacy}" if changes else "the same plan")
     if weaker:
         stop(FINDINGS)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from dpspec.cli.common import (
     FINDINGS,
+    MALFORMED,
     Format,
     FormatOption,
     NoColorOption,
@@ -17,7 +17,9 @@ from dpspec.cli.common import (
     VerboseOption,
     emit_json,
     guarded,
+    malformed,
     note,
+    read_json,
     refuse,
     say,
     show_diagnostics,
@@ -101,18 +103,21 @@ def _theory(parsed: Any, trade_off: bool, vary: list[str], constant_from: Path |
     constants: dict[tuple[str, str], float] = {}
     if constant_from is not None:
         study = _read_study(constant_from)
-        constants = {k: float(c["value"]) for k, c in planning.fitted(study).items()}
-        found["predictions"] = planning.predictions(parsed, study, str(constant_from))
+        try:
+            constants = {k: float(c["value"]) for k, c in planning.fitted(study).items()}
+        except MALFORMED as error:
+            malformed(constant_from, "study", error, "write one with `dpspec study SPEC --out DIR`")
+        try:
+            found["predictions"] = planning.predictions(parsed, study, str(constant_from))
+        except MALFORMED as error:
+            malformed(constant_from, "study", error, "write one with `dpspec study SPEC --out DIR`")
     if trade_off:
         found["trade_off"] = planning.trade_off(parsed, parse_vary(vary), constants)
     return found
 
 
 def _read_study(path: Path) -> dict[str, Any]:
-    try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError) as error:
-        refuse(f"{path} is not a study: {error}", "write one with `dpspec study SPEC --out DIR`")
+    body = read_json(path, "a study", "write one with `dpspec study SPEC --out DIR`")
     if not isinstance(body, dict) or body.get("mode") != "study":
         refuse(f"{path} is not a study", "write one with `dpspec study SPEC --out DIR`")
     return body
@@ -120,28 +125,61 @@ def _read_study(path: Path) -> dict[str, Any]:
 
 def _compared(against: Path, body: dict[str, object], *, quiet: bool) -> dict[str, Any]:
     """Whether the plan is the stored one, and what differs."""
-    from dpspec.compiler.diff import compare
-    from dpspec.compiler.plan import digest
+    from dpspec.compiler.diff import compare, matches, verdict
 
     stored = read_plan(against)
-    parts = ("sha256", "status", "guarantee", "releases")  # a stored hash alone would not notice an edited file
-    if digest([stored.get(part) for part in parts]) == digest([body[part] for part in parts]):
-        return {"path": str(against), "matches": True, "changes": []}
+    if matches(stored, body):  # all that the plan says: a stored hash alone would not notice an edited file
+        return {"path": str(against), "matches": True, "changes": [], "privacy": "same"}
     note(f"DP420: the plan no longer matches {against}")
-    changes = compare(stored, body)
+    try:
+        changes = compare(stored, body)
+    except MALFORMED as error:
+        malformed(against, "plan", error, STORE)
     for change in changes:
-        note(f"  {change.area:8} {change.direction:8} {change.what}: {shown(change.old)} -> {shown(change.new)}")
+        note(f"  {change.area:8} {change.direction:12} {change.what}: {shown(change.old)} -> {shown(change.new)}")
+    note(f"  privacy: {verdict(changes)}")
     if not quiet:
         note("help: review the changes, then store the new plan with `dpspec plan SPEC --out FILE`")
-    return {"path": str(against), "matches": False, "changes": [c.to_json() for c in changes]}
+    return {"path": str(against), "matches": False, "changes": [c.to_json() for c in changes], "privacy": verdict(changes)}
 
 
 def read_plan(path: Path) -> dict[str, object]:
     """A stored plan. Anything else is unusable input."""
-    try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError) as error:
-        refuse(f"{path} is not a plan: {error}", "write one with `dpspec plan SPEC --out FILE`")
+    body = read_json(path, "a plan", STORE)
     if not isinstance(body, dict) or body.get("format_version") != 1 or "guarantee" not in body or "releases" not in body:
-        refuse(f"{path} is not a plan of this version (format_version 1)", "write one with `dpspec plan SPEC --out FILE`")
+        refuse(f"{path} is not a plan of this version (format_version 1)", STORE)
+    wrong = misshapen(body)
+    if wrong:
+        refuse(f"{path} is not a whole plan: {wrong}", STORE)
     return body
+
+
+STORE = "write one with `dpspec plan SPEC --out FILE`"
+_NUMBERS = ("epsilon", "delta", "rho", "mu")
+
+
+def misshapen(body: dict[str, Any]) -> str:
+    """What a stored plan lacks of what a comparison reads; empty when nothing."""
+    guarantee, releases = body["guarantee"], body["releases"]
+    if not isinstance(guarantee, dict):
+        return "`guarantee` is no mapping"
+    for name in _NUMBERS:
+        value = guarantee.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e308):
+            return f"guarantee.{name} is no number of at least 0"
+    if not isinstance(releases, list):
+        return "`releases` is no list"
+    for i, release in enumerate(releases):
+        if not isinstance(release, dict) or not isinstance(release.get("name"), str):
+            return f"releases[{i}] has no name"
+        for field, kind in (("task", str), ("algorithm", str), ("tunables", dict), ("noise", list), ("bounds", list)):
+            if not isinstance(release.get(field), kind):
+                return f"`{field}` of release {release['name']!r} is no {kind.__name__}"
+        if not all(isinstance(v, dict) for v in release["tunables"].values()):
+            return f"a tunable of release {release['name']!r} is no mapping"
+        for field in ("noise", "bounds"):
+            if not all(isinstance(row, dict) for row in release[field]):
+                return f"`{field}` of release {release['name']!r} holds something else than mappings"
+    if len({r["name"] for r in releases}) != len(releases):
+        return "two releases have one name"
+    return ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dpspec.cli.common import (
+    MALFORMED,
     Format,
     FormatOption,
     NoColorOption,
@@ -18,6 +18,8 @@ from dpspec.cli.common import (
     emit_json,
     guarded,
     is_spec,
+    malformed,
+    read_json,
     refuse,
     say,
     use_color,
@@ -54,14 +56,20 @@ def command(
         from dpspec.report.html import page
 
         partial = html.with_name(html.name + ".partial")
-        partial.write_text(page(with_trade_off(bodies[0], files[0])), encoding="utf-8")
+        try:
+            text = page(with_trade_off(bodies[0], files[0]))
+        except MALFORMED as error:
+            if is_spec(files[0]):
+                raise
+            malformed(files[0], "plan, record or study", error, _STORED)
+        partial.write_text(text, encoding="utf-8")
         partial.replace(html)
         if not quiet:
             say(f"wrote {html}")
     if format is Format.json:
         emit_json(bodies[0] if len(bodies) == 1 else bodies)
     elif html is None:
-        say("\n\n".join(_text(b, color=use_color(no_color)) for b in bodies))
+        say("\n\n".join(_shown(b, f, color=use_color(no_color)) for b, f in zip(bodies, files, strict=True)))
 
 
 def with_trade_off(body: dict[str, Any], file: Path) -> dict[str, Any]:
@@ -84,6 +92,15 @@ def with_trade_off(body: dict[str, Any], file: Path) -> dict[str, Any]:
     return {**body, "plan": {**plan, "trade_off": table}} if plan is not body else {**body, "trade_off": table}
 
 
+def _shown(body: dict[str, Any], file: Path, *, color: bool) -> str:
+    try:
+        return _text(body, color=color)
+    except MALFORMED as error:
+        if is_spec(file):
+            raise
+        malformed(file, "plan, record or study", error, _STORED)
+
+
 def _text(body: dict[str, Any], *, color: bool) -> str:
     from dpspec.report.terminal import plan_text, record_text, study_text
 
@@ -98,14 +115,14 @@ def _body(path: Path) -> dict[str, Any]:
 
         plan = make_plan(parse_file(path))
         return {**plan.to_json(), "text": plan.draft.parsed.text}
-    try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError) as error:
-        refuse(f"{path} is not JSON: {error}", _STORED)
+    body = read_json(path, "JSON", _STORED)
     known = isinstance(body, dict) and (body.get("mode") in ("study", "release") or ("guarantee" in body and "releases" in body))
     if not known:
         refuse(f"{path} is neither a plan, nor a record, nor a study", _STORED)
-    return _infinite_again(body) if body.get("mode") == "study" else dict(body)
+    try:
+        return _infinite_again(body) if body.get("mode") == "study" else dict(body)
+    except MALFORMED as error:
+        malformed(path, "study", error, _STORED)
 
 
 def _infinite_again(study: dict[str, Any]) -> dict[str, Any]:

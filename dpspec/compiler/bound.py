@@ -12,11 +12,13 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from dpspec.algorithms.card import Bound
+from dpspec.compiler.centred import centred, why_centred
 from dpspec.compiler.draft import BoundValue, Draft, ReleaseDraft, Target
 from dpspec.compiler.resolve import number
 from dpspec.compiler.tunables import default
 from dpspec.lang.source import parse_expr
 from dpspec.spec.expr import NotANumber, Num, Unbound, evaluate, names
+from dpspec.spec.model import Estimate, EstimateTheta
 
 Recompile = Callable[[Draft, str, float], Draft]
 
@@ -35,10 +37,12 @@ Least: TypeAlias = Literal["always", "missed"]
 def bound(draft: Draft, recompile: Recompile | None = None, least: Least = "always") -> Draft:
     if draft.failed:
         return draft
+    if not draft.predict_only:
+        draft = centred(draft)
     for release in draft.releases:
         if release.module is None or release.calibrated is None:
             continue
-        values = tuple(_values(release))
+        values = tuple(_values(draft, release))
         draft = draft.with_release(replace(release, bounds=values))
         current = next(r for r in draft.releases if r.index == release.index)
         if release.release.expect is not None:
@@ -55,7 +59,7 @@ def bound(draft: Draft, recompile: Recompile | None = None, least: Least = "alwa
                 severity="info" if order else "warning",
             )
         if hasattr(release.module, "warnings") and not draft.predict_only:
-            for text in release.module.warnings(release.problem, release.tunables, release.calibrated):
+            for text in _warnings(release):
                 draft = draft.report(
                     "DP412",
                     f"release {release.release.name!r}: {text}",
@@ -64,6 +68,13 @@ def bound(draft: Draft, recompile: Recompile | None = None, least: Least = "alwa
                     severity="warning",
                 )
     return draft
+
+
+def _warnings(release: ReleaseDraft) -> tuple[str, ...]:
+    try:
+        return tuple(release.module.warnings(release.problem, release.tunables, release.calibrated))
+    except ArithmeticError:
+        return ("numbers of its analysis leave the range of doubles: nothing is promised here",)
 
 
 def normal(measure: str) -> str:
@@ -88,16 +99,51 @@ def environment(release: ReleaseDraft) -> dict[str, Any]:
     return env
 
 
-def _values(release: ReleaseDraft) -> Iterator[BoundValue]:
+#: Measures of bounds that are computed on the enforced records themselves; every other one compares with a law.
+_ON_RECORDS = ("excess-empirical-risk", "label-error", "reference-frobenius-error", "relative-reference-error")
+
+
+def _conditions(draft: Draft, release: ReleaseDraft, measure: str) -> tuple[str, ...]:
+    """What a bound holds if: declared assumptions, and that the law it speaks of is the one of the enforced records."""
+    task = release.release.task if release.problem is None else release.problem.task
+    what = task.what if isinstance(task, Estimate) else ""
+    found = []
+    for s in release.assumptions:
+        if s.role != "utility" or s.status != "declared":
+            continue
+        text = s.evidence
+        if what == "second-moment" and text.endswith("x has mean 0"):  # needed by the name covariance alone
+            continue
+        said = why_centred(draft) if text.startswith("not stated in the spec: x has mean 0") else None
+        found.append(text if said is None else text.replace("not stated in the spec", said))
+    if release.problem is not None and release.problem.neighbours == "add-remove":
+        found.append("there are n records (any number runs, and how many is private)")
+    how = _enforcement(draft, release)
+    if how and release.problem is not None and isinstance(task, (Estimate, EstimateTheta)) and measure not in _ON_RECORDS:
+        of = "the model holds for" if isinstance(task, EstimateTheta) else "the error is measured against the law of"
+        found.append(f"{of} the records as they are enforced ({how}); where that changes records, its bias comes on top")
+    return tuple(found)
+
+
+def _enforcement(draft: Draft, release: ReleaseDraft) -> str:
+    """The rules that may change a record, in words; a map only names labels."""
+    rules = [f"{d.variable} by {d.by.how}" for d in draft.analysis.data.domains if d.by is not None and d.by.how != "map"]
+    task, radius = release.release.task, None if release.tunables is None else release.tunables.get("r")
+    if isinstance(task, Estimate) and task.what != "mean" and isinstance(radius, (int, float)):
+        rules.append(f"x scaled to norm {radius:g} by each client")
+    return ", ".join(rules)
+
+
+def _values(draft: Draft, release: ReleaseDraft) -> Iterator[BoundValue]:
     env = environment(release)
     explicit = getattr(release.module, "explicit_bounds", None)
     numbers: dict[str, float] | None = None
     if explicit is not None:
-        numbers = dict(explicit(release.problem, release.tunables, release.calibrated))
+        try:
+            numbers = dict(explicit(release.problem, release.tunables, release.calibrated))
+        except ArithmeticError:  # a bound beyond the doubles bounds nothing
+            numbers = {}
     for b in release.module.CARD.bounds:
-        holds_if = tuple(s.evidence for s in release.assumptions if s.role == "utility" and s.status == "declared")
-        if release.problem is not None and release.problem.neighbours == "add-remove":
-            holds_if += ("there are n records (any number runs, and how many is private)",)
         yield BoundValue(
             measure=normal(b.measure),
             kind=b.kind,
@@ -108,7 +154,7 @@ def _values(release: ReleaseDraft) -> Iterator[BoundValue]:
             status=b.status,
             theorem=b.theorem,
             conditions=b.conditions,
-            holds_if=holds_if,
+            holds_if=_conditions(draft, release, normal(b.measure)),
             regime=b.regime,
             least_n=regime(b, env),
         )
@@ -142,7 +188,7 @@ def _value(b: Bound, env: dict[str, Any], numbers: dict[str, float] | None) -> f
         return numbers.get(b.theorem)
     try:
         return float(evaluate(parse_expr(b.expression), env))
-    except (Unbound, NotANumber):
+    except (Unbound, NotANumber, ArithmeticError):
         return None
 
 
@@ -151,7 +197,7 @@ def _probability(b: Bound, env: dict[str, Any]) -> float | None:
         return None
     try:
         return float(evaluate(parse_expr(b.probability), env))
-    except (Unbound, NotANumber):
+    except (Unbound, NotANumber, ArithmeticError):
         return None
 
 

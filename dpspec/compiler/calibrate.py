@@ -1,7 +1,8 @@
 """Pass 4, calibrate: the noise of all releases together, from the event tree, so that the whole analysis spends the budget.
 
 Releases on the same records compose: their trees stand in one Sequence, weighted by ``share``, and are calibrated jointly. Releases
-on disjoint ``part``s are calibrated each to the whole budget (parallel composition: the parts are fixed before a record is read).
+on disjoint ``part``s are calibrated each to the whole budget (parallel composition: the parts are fixed before a record is read), and the
+guarantee of the analysis is the worst of theirs.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 from dpspec.compiler.draft import Draft, ReleaseDraft
-from dpspec.privacy.schedule import Disjoint, Draw, Repeat, Sampled, Sequence, Tree
+from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Repeat, Sampled, Sequence, Tree
 from dpspec.spec.expr import evaluate
 from dpspec.spec.model import Neighbours
 
 
 def calibrate(draft: Draft) -> Draft:
+    from dpspec.privacy.calibrate import beside
     from dpspec.privacy.calibrate import calibrate as solve
     from dpspec.privacy.samplers import CalibrationError
 
@@ -28,7 +30,9 @@ def calibrate(draft: Draft) -> Draft:
             solved = [solve(tree, draft.budget, neighbours=relation(draft)) for tree in trees]
             for r, c in zip(ready, solved, strict=True):
                 draft = _take(draft, r, c)
-            return replace(draft, calibrated=max(solved, key=lambda c: _strength(c.guarantee)))
+            tree = Parallel(tuple(qualify(c.tree, r.release.name, 1.0) for r, c in zip(ready, solved, strict=True)))
+            ways = [_named(way, r.release.name) for r, c in zip(ready, solved, strict=True) for way in c.ways or (c,)]
+            return replace(draft, calibrated=beside(tree, ways, draft.budget))
         if len(ready) == 1:
             whole = solve(trees[0], draft.budget, neighbours=relation(draft))
             return replace(_take(draft, ready[0], whole), calibrated=whole)
@@ -40,7 +44,7 @@ def calibrate(draft: Draft) -> Draft:
         assert r.tree is not None
         prefix = f"{r.release.name}."
         levels = {name.removeprefix(prefix): level for name, level in whole.levels.items() if name.startswith(prefix)}
-        draft = _take(draft, r, replace(whole, tree=r.tree, levels=levels))
+        draft = _take(draft, r, replace(whole, tree=r.tree, levels=levels, ways=()))
     return replace(draft, calibrated=whole)
 
 
@@ -57,8 +61,16 @@ def qualify(tree: Tree, prefix: str, share: float) -> Tree:
             return replace(tree, name=f"{prefix}.{tree.name}", weight=tree.weight * share)
         case Sequence(parts=parts):
             return Sequence(tuple(qualify(p, prefix, share) for p in parts))
+        case Parallel(parts=parts):
+            return Parallel(tuple(qualify(p, prefix, share) for p in parts))
         case Repeat() | Disjoint() | Sampled():
             return replace(tree, body=qualify(tree.body, prefix, share))
+
+
+def _named(calibrated: Any, name: str) -> Any:
+    """A release's calibration with its draws under the release's name."""
+    levels = {f"{name}.{draw}": level for draw, level in calibrated.levels.items()}
+    return replace(calibrated, tree=qualify(calibrated.tree, name, 1.0), levels=levels)
 
 
 def _share(draft: Draft, release: ReleaseDraft) -> float:
@@ -75,7 +87,10 @@ def _take(draft: Draft, release: ReleaseDraft, calibrated: Any) -> Draft:
             draft = draft.report("DP407", message, path=current.path, help="a larger tolerance, ridge or share")
     published: tuple[Any, ...] = ()
     if hasattr(current.module, "published"):
-        got = current.module.published(current.problem, current.tunables, draft.budget)
+        try:
+            got = current.module.published(current.problem, current.tunables, draft.budget)
+        except ArithmeticError:  # a printed formula that no double holds; the plan does not rest on it
+            got = None
         published = () if got is None else tuple(got) if isinstance(got, (list, tuple)) else (got,)
     draft = draft.with_release(replace(current, calibrated=calibrated, published=published))
     stated = draft.facts.get("epsilon")
@@ -89,7 +104,3 @@ def _take(draft: Draft, release: ReleaseDraft, calibrated: Any) -> Draft:
                 severity="info",
             )
     return draft
-
-
-def _strength(guarantee: Any) -> float:
-    return float(guarantee.epsilon or guarantee.rho or guarantee.mu or 0.0)

@@ -176,6 +176,9 @@ def _loss(certificate: Any) -> Loss:
         classes=certificate.classes,
         at_zero=float(certificate.at_zero),
         local=certificate.local,
+        slope=float(certificate.slope),
+        curve=float(certificate.curve),
+        error=certificate.error,
     )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from dpspec.compiler.draft import Draft, ReleaseDraft
 from dpspec.compiler.passes import compile_draft
 from dpspec.lang.source import Parsed
-from dpspec.privacy.schedule import Sampled, leaves
+from dpspec.privacy.schedule import Sampled, Tree, leaves
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.model import Analysis
 
@@ -104,7 +104,7 @@ class Plan:
         return {
             "format_version": FORMAT_VERSION,
             "dpspec": __version__,
-            "spec": {"path": self.draft.parsed.path, "sha256": spec_sha256(self.analysis)},
+            "spec": {"path": self.draft.parsed.path, "sha256": spec_sha256(self.analysis), "text": meaning(self.analysis)},
             "sha256": digest(body),
             "analysis": self.analysis.name,
             "status": self.analysis.data.status,
@@ -112,6 +112,7 @@ class Plan:
             "risk": list(self.risk),
             "releases": body["releases"],
             "files": self.files,
+            "schedule": schedule_json(self.draft),
             "diagnostics": [d.to_json() for d in self.diagnostics],
         }
 
@@ -182,17 +183,26 @@ def published_json(r: ReleaseDraft) -> dict[str, Any]:
 
 
 def task_text(r: ReleaseDraft) -> str:
+    """The task as it is planned: a covariance of which nobody says that the mean is 0 is a second moment."""
     from dpspec.lang.printer import task_text as text
+    from dpspec.spec.model import Estimate
 
-    return text(r.release.task)
+    task = r.release.task
+    planned = None if r.problem is None else r.problem.task
+    if isinstance(task, Estimate) and isinstance(planned, Estimate):
+        task = task.model_copy(update={"what": planned.what})
+    return text(task)
 
 
 def noise_json(r: ReleaseDraft) -> list[dict[str, Any]]:
-    if r.tree is None or r.calibrated is None:
-        return []
+    return [] if r.tree is None or r.calibrated is None else noise_rows(r.tree, r.calibrated.levels)
+
+
+def noise_rows(tree: Tree, levels: Mapping[str, float]) -> list[dict[str, Any]]:
+    """The table of noise: one row a draw."""
     rows = []
-    for leaf in leaves(r.tree):
-        draw, level = leaf.draw, r.calibrated.levels[leaf.draw.name]
+    for leaf in leaves(tree):
+        draw, level = leaf.draw, levels[leaf.draw.name]
         sampling: Any = None
         if isinstance(leaf.sampling, Sampled):
             sampling = {"method": leaf.sampling.method, "rate": leaf.sampling.rate}
@@ -215,6 +225,45 @@ def noise_json(r: ReleaseDraft) -> list[dict[str, Any]]:
     return rows
 
 
+#: Of the form of ``schedule`` in plans and records.
+SCHEDULE_VERSION = 1
+
+
+def schedule_json(draft: Draft) -> dict[str, Any]:
+    """The calibrated schedule of the whole analysis without loss, for a reader who rebuilds the guarantee from it. Draws are named
+    ``release.draw``. ``relation``: under which the sensitivities are stated (in a local model, the replacement of a user's record);
+    ``parts``: the rows [first, end) of each release that reads a part. ``budget``: what the spec allows."""
+    from dpspec.compiler.calibrate import qualify, relation
+    from dpspec.compiler.resolve import part_rows
+    from dpspec.privacy.gaussian import exact, float_up
+    from dpspec.privacy.schedule import to_json
+
+    calibrated, releases = draft.calibrated, draft.releases
+    asked = {word: getattr(draft.budget, word) for word in ("epsilon", "delta", "rho", "mu")}
+    tree, levels = calibrated.tree, dict(calibrated.levels)
+    parts = {r.release.name: list(part_rows(draft, r.index)) for r in releases if r.release.part is not None}
+    if len(releases) == 1 and not parts:
+        name = releases[0].release.name
+        tree, levels = qualify(tree, name, 1.0), {f"{name}.{draw}": level for draw, level in levels.items()}
+    a = draft.analysis
+    return {
+        "version": SCHEDULE_VERSION,
+        "model": a.privacy.model,
+        "unit": a.data.unit,
+        "protects": protected(a),
+        "relation": relation(draft),
+        "n": int(draft.facts["n"]),
+        "budget": {word: None if value is None else float_up(exact(value)) for word, value in asked.items()},
+        "parts": parts or None,
+        "tree": to_json(tree, levels),
+    }
+
+
+def protected(a: Analysis) -> str:
+    """What a neighbour may differ in."""
+    return "labels" if a.privacy.labels_only else "attributes" if a.privacy.attribute else "records"
+
+
 def make_plan(parsed: Parsed, *, check: bool = True) -> Plan:
     """Compile a parsed spec to a plan.
 
@@ -234,9 +283,8 @@ def _guarantee(draft: Draft, check: bool) -> CheckedGuarantee:
     if check:
         from dpspec.privacy.second import recheck
 
-        checks = [recheck(c) for c in _separate(draft)]
-        worst = max(checks, key=lambda c: c.epsilon)
-        checked_by, checked_epsilon = worst.accountant, worst.epsilon
+        again = recheck(draft.calibrated)
+        checked_by, checked_epsilon = again.accountant, again.epsilon
     a = draft.analysis
     return CheckedGuarantee(
         model=a.privacy.model,
@@ -247,18 +295,11 @@ def _guarantee(draft: Draft, check: bool) -> CheckedGuarantee:
         mu=finite(g.mu),
         neighbours=draft.neighbours,
         unit=a.data.unit,
-        protects="labels" if a.privacy.labels_only else "attributes" if a.privacy.attribute else "records",
+        protects=protected(a),
         accountant=draft.calibrated.accountant,
         checked_by=checked_by,
         checked_epsilon=checked_epsilon,
     )
-
-
-def _separate(draft: Draft) -> list[Any]:
-    """What to recheck: the whole analysis at once, or each release where disjoint parts each have the whole budget."""
-    if all(r.release.part is not None for r in draft.releases):
-        return [r.calibrated for r in draft.releases]
-    return [draft.calibrated]
 
 
 def _risk(draft: Draft) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ taken as it is, or refused with the reason.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from dpspec.compiler.resolve import domain_of
 from dpspec.compiler.tunables import Refusal, resolve_tunables
 from dpspec.data.files import Corners
 from dpspec.numeric.norms import OutOfRange
-from dpspec.privacy.schedule import Disjoint, Draw, Sequence, Tree
+from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Sequence, Tree
 from dpspec.spec.model import Polytope
 
 
@@ -151,11 +152,12 @@ def _rank(choice: Choice) -> tuple[int, float, str]:
     return (0 if c.eligible else 1 if c.code != "task" else 2, error, c.id)
 
 
+#: A slope whose square and products with it leave the doubles. Noise of that size leaves nothing anyway.
+STEEP = 1e100
+
+
 def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
     """Can this algorithm serve the release? The first requirement that fails, or its schedule and predicted error."""
-    from dpspec.privacy.calibrate import calibrate
-    from dpspec.privacy.samplers import CalibrationError
-
     card: Card = module.CARD
     problem = release.problem
     assert problem is not None
@@ -189,6 +191,34 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
     if isinstance(resolved, Refusal):
         return refuse(resolved.message, code=resolved.code, help=resolved.help, place=_of_option(release, resolved))
     tunables, settings = resolved
+    lipschitz = release.certificate.lipschitz if release.certificate is not None else 0.0
+    try:
+        if STEEP < lipschitz < math.inf and any(s.name == "lipschitz" and s.role == "privacy" for s in statuses):
+            raise OverflowError
+        return _served(draft, release, module, problem, tunables, settings, statuses, refuse)
+    except ArithmeticError:  # a product of finite constants that no double holds
+        steep = f": the slope of the loss reaches {lipschitz:.3g}" if 1e30 < lipschitz < math.inf else ""
+        return refuse(
+            f"its constants leave the range of numbers{steep}, and noise of such a size leaves nothing of an answer",
+            code="DP407",
+            help="a smaller set after `over`, a smaller domain, or a loss that grows less",
+        )
+
+
+def _served(
+    draft: Draft,
+    release: ReleaseDraft,
+    module: Any,
+    problem: Problem,
+    tunables: Any,
+    settings: Any,
+    statuses: tuple[AssumptionStatus, ...],
+    refuse: Callable[..., Choice],
+) -> Choice:
+    from dpspec.privacy.calibrate import calibrate
+    from dpspec.privacy.samplers import CalibrationError
+
+    card: Card = module.CARD
     reason = module.accepts(problem, tunables)
     if reason is None and problem.loss is not None and problem.loss.classes > 1 and card.margins == "one":
         reason = "it needs a loss of one margin <w, x>, and multinomial(K) has one a class"
@@ -196,8 +226,9 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
         return refuse(reason, code="DP407")
     try:
         tree = module.schedule(problem, tunables)
-    except OutOfRange as error:
-        return refuse(str(error), code="DP407", help="declare x and y in other units: radii and clips between 1e-120 and 1e70 always serve")
+    except (OutOfRange, OverflowError) as error:
+        why = str(error) if isinstance(error, OutOfRange) else "a sensitivity of its draws overflows"
+        return refuse(why, code="DP407", help="declare x and y in other units: radii and clips between 1e-120 and 1e70 serve")
     if relation(draft) == "add-remove" and has_disjoint(tree):
         return refuse(
             "its batches are consecutive rows: without one record every later row moves up, so one record changes several batches",
@@ -240,6 +271,8 @@ def has_disjoint(tree: Tree) -> bool:
             return False
         case Sequence(parts=parts):
             return any(has_disjoint(part) for part in parts)
+        case Parallel():
+            return True
         case Disjoint():
             return tree.count > 1 or has_disjoint(tree.body)
         case _:

@@ -13,6 +13,8 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
+from numbers import Real
 from pathlib import Path
 from typing import Any, Final
 
@@ -191,6 +193,8 @@ def _read_text(path: Path, delimiter: str, wanted: Wanted) -> Frame:
                     parse_options=ParseOptions(delimiter=delimiter),
                     convert_options=options,
                 )
+    except MemoryError:  # the library's own is an ArrowException as well; it says nothing about the file
+        raise
     except ArrowException as error:
         reason = str(error) or "unreadable"
     if table is None:
@@ -231,7 +235,9 @@ def _read_arrow(path: Path, wanted: Wanted, *, parquet: bool) -> Frame:
     try:
         with OSFile(str(path)) as source:
             table = pq.read_table(source, use_threads=False) if parquet else feather.read_table(source, use_threads=False, memory_map=False)
-    except (ArrowException, OSError) as error:
+    except MemoryError:
+        raise
+    except (ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         reason = str(error) or "unreadable"
     if table is None:
         _unreadable(path, kind, reason, wanted)
@@ -241,15 +247,15 @@ def _read_arrow(path: Path, wanted: Wanted, *, parquet: bool) -> Frame:
 
 
 def _read_numpy(path: Path) -> Frame:
-    from zipfile import BadZipFile
-
     loaded: Any = None
     try:
         with path.open("rb") as source:
             found = np.load(source, allow_pickle=False)
             loaded = found if isinstance(found, np.ndarray) else {k: found[k] for k in found.files}
-    except (ValueError, OSError, EOFError, BadZipFile):
-        pass
+    except MemoryError:
+        raise
+    except Exception:  # a broken archive makes the readers of NumPy and of zip files raise nearly anything
+        loaded = None
     if loaded is None:
         fail(
             "DP502", f"{path.name} cannot be read as a NumPy file of numbers", "save plain arrays, without pickled objects", path=str(path)
@@ -268,7 +274,9 @@ def _read_libsvm(path: Path, wanted: Wanted) -> Frame:
     try:
         with path.open("rb") as source:
             loaded = load_svmlight_file(source, n_features=width, zero_based=False)
-    except (ValueError, OverflowError, UnicodeDecodeError) as error:
+    except MemoryError:
+        raise
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         reason = str(error)
     if loaded is None:
         if "n_features was set to" in reason:
@@ -316,10 +324,15 @@ def from_memory(memory: Any, where: str = "the data in memory", width: int | Non
             return Frame(frame.names, frame.n, where, frame.table, frame.matrix, lower.get("y"), lower.get("public_x"))
         from pyarrow import ArrowException, table
 
-        try:
-            built = table({str(k): np.asarray(v) for k, v in memory.items()})
-        except (ArrowException, ValueError, TypeError):
-            built = None
+        built = None
+        for read in (np.asarray, _numeric):
+            try:
+                built = table({str(k): read(v) for k, v in memory.items()})
+                break
+            except MemoryError:  # the library's own is an ArrowException as well
+                raise
+            except (ArrowException, ValueError, TypeError, OverflowError):
+                continue
         if built is None:
             fail("DP515", f"{where}: the columns do not form a table", "give columns of one length, of numbers or words")
         return Frame(tuple(built.column_names), int(built.num_rows), where, table=built)
@@ -341,8 +354,12 @@ def from_memory(memory: Any, where: str = "the data in memory", width: int | Non
             fail("DP516", f"{where} has two columns of one name", "rename one of them")
         memory = memory.set_axis(list(names), axis=1)
         built = None
-        with suppress(ArrowException, ValueError, TypeError):
+        with suppress(ArrowException, ValueError, TypeError, OverflowError):
             built = Table.from_pandas(memory, preserve_index=False)
+        if built is None:  # numbers that Arrow has no one type for
+            mixed = {name: _numeric(memory[name]) for name in names if memory[name].dtype.kind == "O"}
+            with suppress(ArrowException, ValueError, TypeError, OverflowError):
+                built = Table.from_pandas(memory.assign(**mixed), preserve_index=False)
         if built is None:
             fail("DP515", f"{where}: the frame has a column of mixed types", "make every column numbers or words")
         return Frame(names, int(built.num_rows), where, table=built)
@@ -357,6 +374,34 @@ def from_memory(memory: Any, where: str = "the data in memory", width: int | Non
     fail("DP515", f"{where}: objects of type {type(memory).__name__} cannot be read", "hand over an array, a pair (X, y), or a frame")
 
 
+def doubles(a: Any) -> Any:
+    """The numbers of an array of objects as doubles, infinite where they are beyond them and NaN where one is missing, in the array's
+    shape; None when something else than numbers is among them. How an integer or a fraction is stored must not decide how a run ends."""
+    found = np.empty(a.size)
+    for i, v in enumerate(a.ravel().tolist()):
+        if v is None or type(v).__name__ in ("NAType", "NaTType"):
+            found[i] = np.nan
+        elif isinstance(v, (Real, Decimal, np.bool_)):
+            try:
+                found[i] = float(v)
+            except OverflowError:
+                found[i] = np.inf if v > 0 else -np.inf  # type: ignore[operator]
+            except ValueError:  # a signalling NaN
+                found[i] = np.nan
+        else:
+            return None
+    return found.reshape(a.shape)
+
+
+def _numeric(column: Any) -> Any:
+    """A column as it is, or as doubles where it is an array of objects that are all numbers, or of wider ones."""
+    a = np.asarray(column)
+    if a.dtype.kind == "f":  # wider than a double, which Arrow does not know
+        return a.astype(np.float64)
+    made = doubles(a) if a.dtype.kind == "O" else None
+    return a if made is None else made
+
+
 def _from_array(memory: Any, where: str) -> Frame:
     a: Any = None
     with suppress(ValueError):
@@ -368,9 +413,9 @@ def _from_array(memory: Any, where: str) -> Frame:
     if a is None or a.ndim != 2:
         fail("DP515", f"{where}: x must be a table of records (two dimensions)", "")
     if a.dtype.kind not in "fiub":
-        converted: Any = None
-        with suppress(ValueError, TypeError):
-            converted = a.astype(np.float64) if a.dtype.kind == "O" else None
+        converted: Any = doubles(a) if a.dtype.kind == "O" else None
+        with suppress(ValueError, TypeError, OverflowError):
+            converted = a.astype(np.float64) if a.dtype.kind == "O" and converted is None else converted
         if converted is None:
             fail("DP505", f"{where}: x holds something that is not a number", "hand over a frame and declare encodings of its columns")
         a = converted

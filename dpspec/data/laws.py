@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from dpspec.data.covariances import Covariance, banded, spiked, toeplitz
 from dpspec.data.problems import Number, fail, nearest
 from dpspec.data.records import CACHE_BYTES, GeneratedRecords, Vector, drawing_rows
-from dpspec.spec.expr import Bin, Call, Expr, Inner, Name, Neg, Norm, NotANumber, Num, Unbound, evaluate, walk
+from dpspec.spec.expr import Bin, Call, Expr, Inner, Name, Neg, Norm, NotANumber, Num, Unbound, evaluate, names, walk
 from dpspec.spec.model import Law
 
 #: Kinds of a value: a number, a vector of d numbers, a (d, d) matrix, a covariance, one number a record, one vector a record.
@@ -36,6 +36,8 @@ MAX_CLASSES: Final = 1000
 PARAMETERS: Final = 0
 RECORDS: Final = 1
 PUBLIC: Final = 2
+#: A sample of the law beside the trials, for truths without a closed form.
+CHECKING: Final = 3
 
 
 def stream(seed: int, *key: int) -> np.random.Generator:
@@ -307,6 +309,8 @@ _RANDOM: Final = frozenset({*LAWS, *VECTOR_LAWS, *_PARAMETER_LAWS, *_COMBINED})
 WORDS: Final = frozenset({*_RANDOM, *_COVARIANCES, *_ELEMENTWISE, "erf", "max", "min"})
 
 #: Laws that may stand without arguments.
+#: Laws of which some moment up to the eighth may be infinite or so large that a sample says little about it.
+HEAVY: Final = frozenset(["student-t", "cauchy", "pareto", "lognormal", "log-normal", "log-logistic", "loglogistic", "weibull", "exp"])
 _BARE: Final = ("dense", *(w for w, law in LAWS.items() if 0 in law.arities), *(w for w, law in VECTOR_LAWS.items() if 0 in law[0]))
 _SYNONYMS: Final[Mapping[str, str]] = {
     "gaussian": "normal",
@@ -895,6 +899,38 @@ class Simulation:
     def has_y(self) -> bool:
         return "y" in self._record
 
+    @property
+    def fixed(self) -> bool:
+        """Whether every trial has the same parameters: none is drawn."""
+        drawn = (*_RANDOM, "spiked")
+        parameters = [law.law for law in self.laws if law.variable not in _RECORD_VARIABLES]
+        found = (_is_word(node) for e in parameters for node in walk(e))
+        return not any(w in drawn for w in found) and not any(_is_word(n) == "spiked" for law in self.laws for n in walk(law.law))
+
+    @property
+    def heavy(self) -> bool:
+        """Whether a record has a heavy tail."""
+        return any(_is_word(node) in HEAVY for law in self._record.values() for node in walk(law.law))
+
+    def checking(self, seed: int, trial: int, size: int) -> Iterator[tuple[Vector, Vector | None]]:
+        """``size`` more records of a trial's law in blocks (x, y), before enforcement. The stream is the same for every trial; the
+        parameters are the trial's own."""
+        made, step = _Trial(self, (seed, trial)), drawing_rows(self.d)
+        for block, start in enumerate(range(0, size, step)):
+            rows = min(step, size - start)
+            x, y = np.empty((rows, self.d)), np.empty(rows)
+            made._block(CHECKING, block, x, y, (seed, 0))
+            yield x, y if self.has_y else None
+
+    def mean(self) -> Vector | None:
+        """The mean of x where it is finite, known in closed form and the same in every trial; else None."""
+        if not self.fixed and any(
+            law.variable in names(self._record["x"].law) for law in self.laws if law.variable not in _RECORD_VARIABLES
+        ):
+            first, second = (_Trial(self, (0, t)).truth(covariance=False).mean for t in (0, 1))
+            return first if first is not None and second is not None and np.array_equal(first, second) else None
+        return _Trial(self, (0, 0)).truth(covariance=False).mean
+
     def trial(self, seed: int, trial: int, *, m: int = 0, cache_bytes: int = CACHE_BYTES) -> tuple[GeneratedRecords, Truth]:
         """The data set of one trial, with ``m`` public x from the same law, and what it was drawn from.
 
@@ -946,8 +982,8 @@ class _Trial:
             self._positive(v, law.law)
         return kind, v
 
-    def _context(self, key: int, block: int, size: int, want: Want) -> _Context:
-        return _Context(stream(*self.seed, key, block), size, self.s.d, want, dict(self.env), self.covariances)
+    def _context(self, key: int, block: int, size: int, want: Want, seed: tuple[int, ...] | None = None) -> _Context:
+        return _Context(stream(*(seed or self.seed), key, block), size, self.s.d, want, dict(self.env), self.covariances)
 
     def _x(self, law: Law, c: _Context, x: Vector) -> None:
         c.want = "rows"
@@ -969,10 +1005,10 @@ class _Trial:
         y[...] = v
         c.env["y"] = ("scalars", y)
 
-    def _block(self, key: int, block: int, x: Vector, y: Vector) -> None:
+    def _block(self, key: int, block: int, x: Vector, y: Vector, seed: tuple[int, ...] | None = None) -> None:
         """The laws of x and y in the order of the spec."""
         with np.errstate(all="ignore"):
-            c = self._context(key, block, len(x), "rows")
+            c = self._context(key, block, len(x), "rows", seed)
             for law in self.s._record.values():
                 if law.variable == "x":
                     self._x(law, c, x)
@@ -997,15 +1033,15 @@ class _Trial:
             self._block(PUBLIC, block, part, np.empty(len(part)))
         return x
 
-    def truth(self) -> Truth:
+    def truth(self, *, covariance: bool = True) -> Truth:
         law = self.s._record["x"]
         c = self._context(PARAMETERS, 1, 0, "rows")
-        mean = covariance = None
+        mean = spread = None
         found = moments(law.law, c) if not law.modifiers else None
         if found is not None and found[0] is not None:
             mean = np.array(np.broadcast_to(np.asarray(found[0][1], dtype=np.float64), (self.s.d,)))
-        if found is not None and found[1] is not None and self.s.d <= 8192:
-            covariance = _dense(found[1], self.s.d)
+        if found is not None and found[1] is not None and self.s.d <= 8192 and covariance:
+            spread = _dense(found[1], self.s.d)
         known = found[1][1] if found is not None and found[1] is not None else None
         subspace = known.directions if isinstance(known, Covariance) else None
-        return Truth(self.parameters, mean, covariance, subspace)
+        return Truth(self.parameters, mean, spread, subspace)

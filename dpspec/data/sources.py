@@ -12,18 +12,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dpspec.data.files import local
-from dpspec.data.frames import Frame, Wanted, from_memory, read_file, read_sklearn, require
+from dpspec.data.frames import Frame, Wanted, doubles, from_memory, read_file, read_sklearn, require
 from dpspec.data.problems import Values, fail, integer, nearest, number, problem
 from dpspec.data.records import Matrix, Records, Vector, is_sparse
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.model import CsvSource, Data, Domain, Encode, MemorySource, SklearnSource
+from dpspec.spec.ratio import ratio
+
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +100,15 @@ def load(
     found: list[Diagnostic] = []
     y, mapped = _target(frame, target, labels, encodings.get(target or ""), env, private, found)
     features = tuple(n for n in (columns or frame.names) if n != target)
+    if frame.table is None:  # the names of a table were compared when it was read
+        for name in features:
+            if name not in frame.names:
+                fail(
+                    "DP503",
+                    f"{frame.where} has no column {name!r}: the columns of its array have no names of their own",
+                    "leave `columns` out, or give a table with named columns",
+                    path=frame.where,
+                )
     x, names = _features(frame, features, encodings, data.intercept, env, private, found)
     if found:
         raise SpecError(found, path=frame.where)
@@ -236,8 +247,8 @@ def _labels(data: Data) -> tuple[tuple[str, Any], ...] | None:
 def as_number(word: str) -> float | None:
     """The number that a key of a map rule spells, or None."""
     try:
-        return float(Fraction(word.strip()))
-    except (ValueError, ZeroDivisionError, OverflowError):
+        return float(ratio(word))
+    except (ValueError, OverflowError):
         return None
 
 
@@ -368,7 +379,9 @@ def _target(
         values, what = frame.y, f"the target of {frame.where}"
         if hasattr(values, "to_numpy"):
             values = values.to_numpy()
-        values = np.asarray(values)
+        with suppress(ValueError):  # rows of different lengths: shown as no one number a record
+            values = np.asarray(values)
+        values = values if isinstance(values, np.ndarray) else np.empty((frame.n, 0))
         values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
         if values.shape != (frame.n,):
             shown = "" if private else f": shape {values.shape} for {frame.n} records"
@@ -379,8 +392,10 @@ def _target(
             import pyarrow as pa
 
             column = None
-            with suppress(pa.ArrowException, TypeError, ValueError):
+            with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
                 column = pa.array(values, from_pandas=True)
+            if column is None and values.dtype.kind == "O":
+                column = doubles(values)
             if column is None:
                 fail("DP505", f"{what} holds values of mixed types", "make them numbers or words")
     else:
@@ -422,8 +437,8 @@ def scaled(v: Vector, e: Encode, env: Mapping[str, Any]) -> Vector:
         return np.asarray(np.clip((np.clip(v, low, high) - low) / (high - low), 0.0, 1.0))
     if not b > 0:
         fail("DP514", f"standard of {e.column!r} needs a positive scale, it has {float(b):g}", "", e.args[1].span)
-    with np.errstate(over="ignore"):
-        return np.asarray((v - float(a)) / float(b))
+    with np.errstate(over="ignore"):  # a finite number stays one: beyond the doubles it is the largest of them
+        return np.asarray(np.clip((v - float(a)) / float(b), -_LARGEST, _LARGEST))
 
 
 def _features(

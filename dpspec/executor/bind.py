@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -22,23 +23,27 @@ def bound_problem(draft: Draft, release: ReleaseDraft) -> Problem:
     from dpspec.algorithms.objective import Objective
     from dpspec.algorithms.sets import constraint_set, group_norm
 
-    certificate = release.certificate
+    certificate, loss = release.certificate, problem.loss
+    bounds = {} if loss is None else {"limit": loss.slope, "length": loss.lipschitz}
     if certificate.classes > 1:
         from dpspec.algorithms.multinomial import multinomial
 
-        over, loss = constraint_set(problem.task.over, draft.facts), problem.loss
+        over = constraint_set(problem.task.over, draft.facts)
         assert loss is not None
-        made = multinomial(certificate.classes, over, factor=float(certificate.factor), l2=loss.l2, l1=loss.l1)
+        alone = problem.neighbours == "add-remove"
+        made = multinomial(certificate.classes, over, factor=float(certificate.factor), l2=loss.l2, l1=loss.l1, alone=alone, **bounds)
         return replace(problem, objective=made)
-    functions = certificate.margin_loss
+    functions = replace(certificate.margin_loss, limit=math.inf, curve=math.inf)  # the objective brings them into the certified range
     objective = Objective(
         phi=functions.value,
         slope=functions.derivative,
         curvature=functions.second,
-        l2=problem.loss.l2 if problem.loss is not None else 0.0,
-        l1=problem.loss.l1 if problem.loss is not None else 0.0,
+        l2=loss.l2 if loss is not None else 0.0,
+        l1=loss.l1 if loss is not None else 0.0,
         over=constraint_set(problem.task.over, draft.facts),
-        group=group_norm(problem.loss.group, problem.d) if problem.loss is not None else None,
+        group=group_norm(loss.group, problem.d) if loss is not None else None,
+        curve=loss.curve if loss is not None else math.inf,
+        **bounds,
     )
     return replace(problem, objective=objective)
 

@@ -118,8 +118,21 @@ def substitute(a: Analysis, name: str, value: Expr) -> Analysis:
             assume = list(a.assume)
             assume[i] = assumption.model_copy(update={"args": tuple(args)})
             return a.model_copy(update={"assume": tuple(assume)})
+    if all(r.by.algorithm == "auto" for r in a.releases):  # options belong to a named algorithm; elsewhere nobody would read this one
+        budgets = [b for b in ("epsilon", "delta", "rho", "mu") if getattr(a.privacy, b) is not None]
+        may = ["n", "d", *(["m"] if a.privacy.public is not None else []), *budgets, *constants]
+        from dpspec.lang.vocabulary import nearest
+
+        near = nearest(name, may)
+        help = (
+            f"did you mean {near!r}?" if near else f"one of {', '.join(may)}, or a setting of an algorithm that the spec names after `by`"
+        )
+        refuse(f"`{name}` cannot be varied: it is no size, budget or constant of the spec", help)
     releases = []
     for r in a.releases:
+        if r.by.algorithm == "auto":
+            releases.append(r)
+            continue
         options = dict(r.by.options)
         options[name] = value
         releases.append(r.model_copy(update={"by": r.by.model_copy(update={"options": tuple(options.items())})}))

@@ -17,8 +17,8 @@ CLAIM = "record.json.partial"
 def claimed(folder: Path | None, releases: tuple[str, ...]) -> Iterator[None]:
     """Holds ``folder`` for one run. What was made for it goes again when the run fails, also by an interrupt.
 
-    Raises :class:`~dpspec.spec.diagnostics.SpecError` (DP416) when the folder cannot be made or written, when it holds a release (only its record
-    tells that it was made), or when another run holds it.
+    Raises :class:`~dpspec.spec.diagnostics.SpecError` (DP416) when the folder cannot be made or written, when it holds a release (only
+    its record tells that it was made), or when another run holds it.
     """
     if folder is None:
         yield

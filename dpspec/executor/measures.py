@@ -1,12 +1,14 @@
 """Measures of error. Study mode only: each compares an estimate with the truth of the law, or with a non-private reference.
 
+The law is that of the records after enforcement wherever a bound may speak of the measure (:mod:`dpspec.executor.enforced`).
+
 A measure takes the estimate, the records of the trial, the problem with its objective, and the truth; lower is better.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,7 +18,7 @@ from dpspec.algorithms.card import Problem
 from dpspec.executor import measures_matrix
 from dpspec.executor.measures_matrix import estimate_reference, is_matrix
 from dpspec.executor.references import least_squares, reference
-from dpspec.spec.model import Minimise
+from dpspec.spec.model import Estimate, Minimise
 
 __all__ = ["MEASURES", "Trial", "choose", "estimate_reference", "is_matrix", "least_squares", "reference"]
 
@@ -25,7 +27,8 @@ Vector: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Trial:
-    """What a measure may look at. ``truth``: the law's parameters by name, empty on real data; ``reference``: non-private estimate."""
+    """What a measure may look at. ``truth``: the parameters by name of the law that is compared with, empty on real data; ``reference``:
+    non-private estimate."""
 
     records: Any
     problem: Problem
@@ -40,6 +43,9 @@ Measure: TypeAlias = Callable[[Vector, Trial], float]
 def _target(trial: Trial) -> Vector:
     """The parameter that errors are measured against: the law's, or the non-private estimate on real data and for a matrix of weights (laws
     have vectors, and rows that differ by one vector classify alike)."""
+    task, mean = getattr(trial.problem, "task", None), getattr(trial.truth, "mean", None)
+    if isinstance(task, Estimate) and task.what == "mean" and mean is not None:
+        return np.asarray(mean, dtype=np.float64)
     for name in ("theta", "w"):
         if name in trial.truth and _classes(trial) == 1:
             return np.asarray(trial.truth[name], dtype=np.float64)
@@ -106,6 +112,30 @@ MEASURES: Mapping[str, Measure] = {
     "support-error": support_error,
     **measures_matrix.MEASURES,
 }
+
+
+#: Measures that are computed on the enforced records themselves, or that ask for the support of the law before enforcement.
+_WITHOUT_TRUTH = ("excess-empirical-risk", "label-error", "support-error", *measures_matrix.SUPPORTS, *measures_matrix.AGAINST_REFERENCE)
+
+
+def of_a_law(measure: str) -> bool:
+    """Whether a measure compares with a parameter of the law, which enforcement moves."""
+    return measure in MEASURES and measure not in _WITHOUT_TRUTH
+
+
+def estimand(trial: Trial) -> Vector:
+    """The true value of the task, as an estimate."""
+    return measures_matrix.estimand(trial) if is_matrix(trial.problem) else _target(trial)
+
+
+def as_bounded(trial: Trial, moment: Any = None) -> Trial:
+    """The same trial with the quantity that bounds of this family speak of: of a covariance task the second moment, as no mean is
+    subtracted. ``moment``: the records' own, where the law does not tell."""
+    task = trial.problem.task
+    if not isinstance(task, Estimate) or task.what != "covariance":
+        return trial
+    second = replace(trial.problem, task=task.model_copy(update={"what": "second-moment"}))
+    return replace(trial, problem=second, reference=trial.reference if moment is None else moment)
 
 
 def choose(release: Any) -> str:

@@ -1,7 +1,7 @@
 """Measures of error for covariances, precision matrices and subspaces, and their non-private references. Study mode only.
 
-The truth is the law's own: its second moment E x x^T before enforcement, its inverse, its leading eigenvectors. On real data the
-non-private estimate of the same records stands in for it.
+The truth is that of the records as the algorithm sees them (:mod:`dpspec.executor.enforced`): their covariance, their second moment
+E x x^T, the inverse of that, its leading eigenvectors. On real data the non-private estimate of the same records stands in for it.
 """
 
 from __future__ import annotations
@@ -41,11 +41,42 @@ def _reference(trial: Any) -> Matrix:
 
 
 def _target(trial: Any) -> Matrix:
-    """The true matrix of a covariance or precision task."""
+    """The true matrix of a covariance, second-moment or precision task."""
     moment = _second_moment(trial)
     if moment is None:
         return _reference(trial)
-    return moment if trial.problem.task.what == "covariance" else np.asarray(np.linalg.inv(moment), dtype=np.float64)
+    what = trial.problem.task.what
+    if what == "covariance":
+        return np.asarray(_known(trial, "covariance"))
+    return moment if what == "second-moment" else np.asarray(np.linalg.inv(moment), dtype=np.float64)
+
+
+def estimand(trial: Any) -> Matrix:
+    """The true value of the task, as an estimate."""
+    task = trial.problem.task
+    return _basis(trial, int(trial.problem.facts["rank"])) if task.what == "subspace" else _target(trial)
+
+
+def unmet(problem: Any, law: Any, parts: tuple[Any, ...] = (), room: float = 0.0) -> tuple[str, ...]:
+    """Declared constants of the second moment that the simulated law contradicts: eigenvalues that are larger, a gap that is smaller. A
+    bound that takes them is not judged. ``parts``: of the sample that ``law`` was computed from, with ``room`` standard errors."""
+    if getattr(law, "covariance", None) is None or getattr(law, "mean", None) is None or not {"eig_max", "gap"} & set(problem.facts):
+        return ()
+
+    def numbers(of: Any) -> tuple[float, float]:
+        values = np.linalg.eigvalsh(of.covariance + np.outer(of.mean, of.mean))[::-1]
+        k = int(problem.facts.get("rank", 0))
+        return float(values[0]), float(values[k - 1] - values[k]) if 0 < k < len(values) else math.nan
+
+    found, (top, gap) = [], numbers(law)
+    spread = np.array([numbers(part) for part in parts])
+    slack = room * spread.std(axis=0, ddof=1) / math.sqrt(len(parts)) if len(parts) > 1 else np.zeros(2)
+    most, least = problem.facts.get("eig_max"), problem.facts.get("gap")
+    if most is not None and top - slack[0] > float(most) * (1 + 1e-9):
+        found.append(f"the largest eigenvalue of the second moment is {top:.4g}, and {float(most):.4g} is declared")
+    if least is not None and problem.task.what == "subspace" and gap + slack[1] < float(least) * (1 - 1e-9):
+        found.append(f"the gap of the second moment is {gap:.4g}, and {float(least):.4g} is declared")
+    return tuple(found)
 
 
 def _basis(trial: Any, k: int) -> Matrix:
@@ -136,6 +167,8 @@ def relative_reference_error(theta: Matrix, trial: Any) -> float:
     return reference_frobenius_error(theta, trial) / _frobenius(_reference(trial))
 
 
+#: Measures of which non-zeros are found. The support is that of the law itself: a sample has no zeros.
+SUPPORTS: Final = ("row-support-error", "matrix-support-error")
 #: Measures that compare with the reference, so that the reference always has to be computed.
 AGAINST_REFERENCE: Final = ("reference-frobenius-error", "relative-reference-error")
 
@@ -161,18 +194,20 @@ MEASURES: Final[Mapping[str, Callable[[Matrix, Any], float]]] = {
 DEFAULT: Final[Mapping[str, str]] = {
     "subspace": "subspace-distance",
     "covariance": "relative-operator-error",
+    "second-moment": "relative-operator-error",
     "precision": "relative-reference-error",
 }
 
 
 def estimate_reference(records: Any, problem: Any, tunables: Any, *, known: bool, measure: str) -> tuple[Matrix | None, None]:
-    """The non-private estimate: eigenvectors, second moment or graphical lasso, with the algorithm's own clip radius, rank and penalty.
+    """The non-private estimate: eigenvectors, second moment, covariance or graphical lasso, with the algorithm's own clip radius, rank and
+    penalty.
 
     ``known``: the law tells the truth. Then the reference is only shown beside the errors, and it is left out where the records do not
     fit their memory limit and would have to be drawn once more. Second value: these tasks have no objective.
     """
     from dpspec.algorithms.matrix._lasso import graphical_lasso
-    from dpspec.algorithms.matrix._moment import leading, second_moment
+    from dpspec.algorithms.matrix._moment import leading, mean_of, second_moment
     from dpspec.data.records import CACHE_BYTES
 
     if known and measure not in AGAINST_REFERENCE and 8 * records.n * (records.d + 1) > CACHE_BYTES:
@@ -183,5 +218,8 @@ def estimate_reference(records: Any, problem: Any, tunables: Any, *, known: bool
             return leading(moment, int(problem.facts["rank"]))[1], None
         case "precision":
             return graphical_lasso(moment, float(tunables.get("penalty", 0.01))).theta, None
+        case "covariance":
+            mean = mean_of(records, float(tunables.get("r", math.inf)))
+            return moment - np.outer(mean, mean), None
         case _:
             return moment, None

@@ -26,8 +26,8 @@ class Record:
         return {**self.body, "outputs": outputs}
 
     def write(self, folder: Path) -> Path:
-        """``record.json`` and one ``<release>.npz`` a release. Each file appears whole or not at all. Files of private records are as old as
-        the start of the run: when it ended may tell about them."""
+        """``record.json`` and one ``<release>.npz`` a release. Each file appears whole or not at all. Files of private records are as old
+        as the start of the run: when it ended may tell about them."""
         import os
 
         import numpy as np

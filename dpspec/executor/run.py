@@ -3,8 +3,9 @@
 No seed, no error, no statistic beyond the plan. The record is written after the run; a run that drew less than its plan, or tried to
 draw more, leaves no record. The folder for it is claimed before the first draw.
 
-Once records are read, what a run does is the same for all neighbours but for the noise: the record of private data says when the run started and
-not how long it took, libraries' warnings stay unsaid, and a failure, which no algorithm should have, says nothing about its cause (DP327).
+Once records are read, what a run does is the same for all neighbours but for the noise: the record of private data says when the run
+started and not how long it took, libraries' warnings stay unsaid, and a failure, which no algorithm should have, says nothing about its
+cause (DP327).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, TypeVar
 
 from dpspec.compiler.draft import Draft
 from dpspec.compiler.files import base_dir
-from dpspec.compiler.plan import Plan
+from dpspec.compiler.plan import Plan, schedule_json
 from dpspec.executor.bind import arrays, bound_problem, part_of, values
 from dpspec.executor.record import NotWritten, Record, environment
 from dpspec.spec.diagnostics import SpecError
@@ -40,9 +41,9 @@ def run(
     ``x`` (with ``y``): records in memory, (n, d) and (n,), or a frame; otherwise ``data_file``, otherwise the spec's own source.
     ``out``: a folder for ``record.json`` and the arrays. ``progress(draw, done, total)`` is called after each draw.
 
-    Raises :class:`~dpspec.spec.diagnostics.SpecError` when the data contradict the plan (DP5xx) or ``out`` cannot take a release (DP416), before
-    any noise is drawn, :class:`~dpspec.privacy.meter.PrivacyError` when an algorithm leaves its plan, or fails on private data (DP327), and
-    :class:`~dpspec.executor.record.NotWritten`, which holds the record, when the disk fails after the draws.
+    Raises :class:`~dpspec.spec.diagnostics.SpecError` when the data contradict the plan (DP5xx) or ``out`` cannot take a release (DP416),
+    before any noise is drawn, :class:`~dpspec.privacy.meter.PrivacyError` when an algorithm leaves its plan, or fails on private data
+    (DP327), and :class:`~dpspec.executor.record.NotWritten`, which holds the record, when the disk fails after the draws.
     """
     from dpspec.executor.folder import claimed
 
@@ -71,6 +72,7 @@ def _released(plan: Plan, x: Any, y: Any, data_file: Path | None, progress: Prog
         "environment": environment(),
         "events": events,
         "guarantee": plan.guarantee.to_json(),
+        "schedule": schedule_json(draft),
         "ledger": None,
     }
     return Record(body=body, outputs=outputs)
@@ -106,8 +108,9 @@ def _drawn(
 
 
 def unsaid(private: bool, work: Callable[[], T]) -> T:
-    """What ``work`` on the records returns. With private ones no warning of a library is shown, and an exception that is neither a finding about
-    spec or data, nor the meter's, nor a file's that cannot be read, gives way to one without its words, which may hold a record's."""
+    """What ``work`` on the records returns. With private ones no warning of a library is shown, and an exception that is neither a
+    finding about spec or data, nor the meter's, nor a file's that cannot be read, gives way to one without its words, which may hold a
+    record's."""
     import numpy as np
 
     from dpspec.privacy.meter import PrivacyError

@@ -204,7 +204,10 @@ def _kept(folder: Path | None, name: str, cell: Cell) -> CellResult | None:
 
 
 def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult] | None], until: float | None) -> StudyResult:
+    import numpy as np
+
     from dpspec.executor import summary as s
+    from dpspec.executor.enforced import ROOM
 
     points: list[dict[str, Any]] = []
     notes: dict[str, None] = {}
@@ -227,6 +230,10 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
             shape = bound_shape(order, release)
             trivial = [e for r in results for e in r.trivial[name]]
             starts = _regime(compared, release)
+            moved = _enforcement(name, results)
+            judged = [e for r in results for e in r.judged.get(name, r.errors[name])]
+            room = ROOM * moved["truth_error"] if moved else 0.0
+            against = s.bound_json(bound, judged, level, room=room, unmet=[u for r in results for u in r.enforcement[name]["unmet"]])
             points.append(
                 {
                     "release": name,
@@ -237,7 +244,8 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
                     "reference_error": s.error_json(measure, reference) if reference else None,
                     "trivial_error": sum(trivial) / len(trivial) if trivial else None,
                     "cost_of_privacy": s.cost_of_privacy(errors, reference),
-                    "bound": s.bound_json(bound, errors, level),
+                    "bound": against,
+                    "enforcement": moved,
                     "order_shape": shape,
                     "order_expression": order.expression if order is not None else None,
                     "bound_shape": shape if order is not None else bound.value if bound is not None else None,
@@ -252,6 +260,13 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
             for b in (bound,) if bound is not None else ():
                 for condition in b.holds_if:
                     notes[f"The {b.kind} bound of {card.id} holds if: {condition}"] = None
+            if moved is not None:
+                notes[_moved(name, measure, moved)] = None
+            for text in against["unmet"] if against is not None else ():
+                notes[f"The bound of {card.id} is not judged: {text}"] = None
+            if any(r.judged.get(name) for r in results) and not np.allclose(judged, errors, rtol=0.05, atol=0):
+                text = "Errors are against the covariance; the bound is judged against E x x^T, which is what it bounds"
+                notes[f"{name}: the mean of x is not 0. {text}"] = None
     plan = _plan(d.points[0])
     fitted = s.constants(points)
     body = {
@@ -271,6 +286,31 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
         "environment": environment(),
     }
     return StudyResult(body)
+
+
+def _enforcement(name: str, results: Sequence[CellResult]) -> dict[str, Any] | None:
+    """How far enforcement moved the truth; None where it changed no record of the sample. Errors do not include the ``bias``."""
+    found = [r.enforcement[name] for r in results if r.enforcement[name]["sample"]]
+    if not found:
+        return None
+    bias, error = ([v for r in found for v in r[key]] for key in ("bias", "error"))
+    return {
+        "against": "the law of the enforced records",
+        "changed": max(r["changed"] for r in found),
+        "sample": max(r["sample"] for r in found),
+        "bias": sum(bias) / len(bias),
+        "truth_error": float(max(error)),
+    }
+
+
+def _moved(name: str, measure: str, moved: Mapping[str, Any]) -> str:
+    from dpspec.executor.enforced import ROOM
+
+    return (
+        f"{name}: enforcement changes {moved['changed']:.2%} of the records. Errors are against the law of the enforced records, which is "
+        f"what bounds speak of; its {measure} from the law itself, the bias of enforcement, is {moved['bias']:.4g} and comes on top for "
+        f"every n (from {moved['sample']:,} records, standard error {moved['truth_error']:.2g}; verdicts leave room for {ROOM:g} of them)"
+    )
 
 
 def _order(b: Any, measure: str) -> bool:

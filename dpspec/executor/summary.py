@@ -121,11 +121,28 @@ def judge(bound: BoundValue, errors: Sequence[float], level: float = LEVEL) -> t
     return (True if mean_interval(e)[1] <= bound.value else None), chance
 
 
-def bound_json(bound: BoundValue | None, errors: Sequence[float], level: float = LEVEL) -> dict[str, Any] | None:
-    """``within``: trials whose error does not exceed the bound; ``chance``: see :func:`judge`."""
+def judge_with_room(bound: BoundValue, errors: Sequence[float], level: float, room: float) -> tuple[bool | None, float | None]:
+    """:func:`judge`, where the truth that errors compare with is known up to ``room`` in the measure: False when smaller errors still
+    violate the bound, True when larger ones still hold, None between. For a squared error the room is on its root, squared."""
+    if not room:
+        return judge(bound, errors, level)
+    e = np.asarray(errors, dtype=np.float64)
+    if bound.measure.startswith("squared-"):
+        low, high = np.maximum(np.sqrt(e) - math.sqrt(room), 0.0) ** 2, (np.sqrt(e) + math.sqrt(room)) ** 2
+    else:
+        low, high = np.maximum(e - room, 0.0), e + room
+    (less, chance), (more, other) = judge(bound, list(low), level), judge(bound, list(high), level)
+    return (False, chance) if less is False else (True, other) if more is True else (None, chance)
+
+
+def bound_json(
+    bound: BoundValue | None, errors: Sequence[float], level: float = LEVEL, *, room: float = 0.0, unmet: Sequence[str] = ()
+) -> dict[str, Any] | None:
+    """``within``: trials whose error does not exceed the bound; ``chance``: see :func:`judge`; ``room``: see :func:`judge_with_room`;
+    ``unmet``: conditions of the bound that the simulated law is known to break, so that nothing is judged."""
     if bound is None:
         return None
-    holds, chance = judge(bound, errors, level)
+    holds, chance = judge_with_room(bound, errors, level, room) if not unmet else (None, None)
     explicit = bound.kind == "explicit" and bound.value is not None
     return {
         "kind": bound.kind,
@@ -138,6 +155,8 @@ def bound_json(bound: BoundValue | None, errors: Sequence[float], level: float =
         "probability": bound.probability,
         "theorem": bound.theorem,
         "holds_if": list(bound.holds_if),
+        "room": room,
+        "unmet": list(dict.fromkeys(unmet)),
     }
 
 

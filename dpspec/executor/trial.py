@@ -8,7 +8,7 @@ records (common random numbers).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,13 +37,19 @@ class Cell:
 @dataclass(frozen=True)
 class CellResult:
     """Errors by release name, in the order of trials. ``touched``: records that enforcement changed, summed over trials, by rule.
-    ``trivial``: the error of the zero vector, which needs no data; a bound is vacuous where an estimate is no better."""
+    ``trivial``: the error of the zero vector, which needs no data; a bound is vacuous where an estimate is no better. ``judged``: errors
+    against what the bounds speak of, where that is not what ``errors`` compare with. ``enforcement``: where enforcement moved the truth,
+    the share of records that it changed in a ``sample`` of the law, and trial by trial its ``bias`` and the standard ``error`` of the
+    truth;
+    ``unmet``: declared constants that the law contradicts."""
 
     errors: Mapping[str, tuple[float, ...]]
     reference: Mapping[str, tuple[float, ...]]
     measures: Mapping[str, str]
     touched: Mapping[str, int]
     trivial: Mapping[str, tuple[float, ...]]
+    judged: Mapping[str, tuple[float, ...]]
+    enforcement: Mapping[str, Mapping[str, Any]]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -52,6 +58,8 @@ class CellResult:
             "measures": dict(self.measures),
             "touched": dict(self.touched),
             "trivial": {k: list(v) for k, v in self.trivial.items()},
+            "judged": {k: list(v) for k, v in self.judged.items()},
+            "enforcement": {k: dict(v) for k, v in self.enforcement.items()},
         }
 
     @staticmethod
@@ -62,6 +70,8 @@ class CellResult:
             dict(body["measures"]),
             dict(body["touched"]),
             {k: tuple(v) for k, v in body["trivial"].items()},
+            {k: tuple(v) for k, v in body["judged"].items()},
+            {k: dict(v) for k, v in body["enforcement"].items()},
         )
 
 
@@ -107,6 +117,8 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
     real = None if draft.analysis.simulate else _real(draft, memory)
     fixed: tuple[Any, Mapping[str, Any], Any] | None = None if real is None else (real.records, {}, real.counts)
     solved: dict[str, Any] = {}
+    judged: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
+    laws = {r.release.name: _Laws() for r in draft.releases}
     for trial in range(cell.first, cell.stop):
         if fixed is not None:
             drawn = fixed
@@ -124,7 +136,12 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
                     solved[name] = _reference(m, mine, problem, release, draft, real, (cell.seed, trial))
             fitted, optimum = solved[name]
             t = m.Trial(mine, problem, truth, fitted, optimum)
+            if fixed is None:
+                t = laws[name].enforced(draft, release, problem, measures[name], t, (cell.seed, trial))
             errors[name].append(m.MEASURES[measures[name]](estimate.theta, t))
+            bounded = m.as_bounded(t, None if fixed is None else _moment(mine, release, problem))
+            if bounded is not t:
+                judged[name].append(m.MEASURES[measures[name]](estimate.theta, bounded))
             if np.ndim(estimate.theta) == 1:
                 trivial[name].append(m.MEASURES[measures[name]](np.zeros(len(estimate.theta)), t))
             if fitted is not None and (truth or optimum is not None or (m.is_matrix(problem) and fixed is None)):
@@ -138,7 +155,56 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
         measures,
         touched,
         {k: tuple(v) for k, v in trivial.items()},
+        {k: tuple(v) for k, v in judged.items() if v},
+        {k: v.to_json() for k, v in laws.items()},
     )
+
+
+@dataclass
+class _Laws:
+    """The enforced laws of one release, trial by trial."""
+
+    changed: float = 0.0
+    sample: int = 0
+    bias: list[float] = field(default_factory=list)
+    error: list[float] = field(default_factory=list)
+    unmet: dict[str, None] = field(default_factory=dict)
+    _last: tuple[Any, tuple[float, float]] | None = None
+
+    def enforced(self, draft: Draft, release: ReleaseDraft, problem: Any, measure: str, t: Any, drawn: tuple[int, int]) -> Any:
+        """The trial with the truth of its enforced law."""
+        from dpspec.executor import measures as m
+        from dpspec.executor.enforced import ROOM, distances, enforced_law
+        from dpspec.executor.measures_matrix import unmet
+
+        law = enforced_law(draft, release, problem, *drawn, t.truth) if m.of_a_law(measure) else None
+        matrix = m.is_matrix(problem) and m.of_a_law(measure)
+        if law is None:
+            self.unmet.update(dict.fromkeys(unmet(problem, t.truth) if matrix else ()))
+            self.bias.append(0.0)
+            self.error.append(0.0)
+            return t
+        if self._last is None or self._last[0] is not law:
+            self.unmet.update(dict.fromkeys(unmet(problem, law.truth, law.parts, ROOM) if matrix else ()))
+            self._last = law, distances(law, m.MEASURES[measure], t.truth, m.estimand, lambda truth: replace(t, truth=truth))
+        bias, error = self._last[1]
+        self.bias.append(bias)
+        self.error.append(error)
+        self.changed, self.sample = max(self.changed, law.changed), max(self.sample, law.sample)
+        return replace(t, truth=law.truth)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"changed": self.changed, "sample": self.sample, "bias": self.bias, "error": self.error, "unmet": list(self.unmet)}
+
+
+def _moment(records: Any, release: ReleaseDraft, problem: Any) -> Any:
+    """The second moment of real records, where a covariance is asked for."""
+    if getattr(problem.task, "what", "") != "covariance":
+        return None
+    from dpspec.algorithms.matrix._moment import second_moment
+    from dpspec.executor.enforced import clip_radius
+
+    return second_moment(records, clip_radius(release, problem))
 
 
 def _reference(m: Any, records: Any, problem: Any, release: ReleaseDraft, draft: Draft, real: Real | None, drawn: tuple[int, int]) -> Any:

@@ -460,6 +460,7 @@ class Loss:
 ACTIONS["t_minimise"] = lambda c, v, at, where: Item("task", Loss(v[0], False), c.locate(*where))
 ACTIONS["t_pairwise"] = lambda c, v, at, where: Item("task", Loss(v[0], True), c.locate(*where))
 ACTIONS["t_mean"] = _task(lambda v: Estimate(what="mean", of=v[0]))
+ACTIONS["t_second_moment"] = _task(lambda v: Estimate(what="second-moment", of=v[0]))
 ACTIONS["t_covariance"] = _task(lambda v: Estimate(what="covariance", of=v[0]))
 ACTIONS["t_precision"] = _task(lambda v: Estimate(what="precision", of=v[0]))
 ACTIONS["t_subspace"] = _task(lambda v: Estimate(what="subspace", of=v[0], args=tuple(v[1])))

@@ -370,6 +370,10 @@ class Checker:
                 share = self.number(release.share)
                 if share is not None and share <= 0:
                     self.error("DP143", "a share must be positive", "Give a number above 0.", "releases", i, "share")
+            if release.part is not None and release.share is not None:
+                why = f"release `{release.name}` has a share and a part"
+                help = "A release on a part of its own has the whole budget there: leave out the share (or the part, to share one budget)."
+                self.error("DP143", why, help, "releases", i, "share")
             if release.part is not None:
                 part = self.number(release.part)
                 if part is None:

@@ -22,6 +22,7 @@ HYPHENATED = frozenset(
         "regression-with-missing",
         "replace-one",
         "row-sparse",
+        "second-moment",
         "smooth-hinge",
         "smooth-queries",
         "smoothed-hinge",

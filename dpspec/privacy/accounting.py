@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from dpspec.privacy import gaussian
 from dpspec.privacy.gaussian import exact, float_down, float_up, sqrt_down, sqrt_up
-from dpspec.privacy.schedule import Disjoint, Draw, Leaf, Repeat, Sampled, Sequence, Tree
+from dpspec.privacy.schedule import Disjoint, Draw, Leaf, Parallel, Repeat, Sampled, Sequence, Tree
 
 
 def draw_epsilon(leaf: Leaf, level: float) -> Fraction:
@@ -54,6 +54,8 @@ def _blocks(tree: Tree, count: int) -> Iterator[Block]:
             yield from _blocks(body, count * k)
         case Disjoint(body=body):
             yield from _blocks(body, count)
+        case Parallel():
+            raise ValueError("parts with different bodies are accounted one by one: take the worlds of the schedule")
         case Sampled(body=body, rate=rate):
             inner = tuple(_blocks(body, 1))
             if any(b.sampling is not None for b in inner):

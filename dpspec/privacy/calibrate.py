@@ -16,21 +16,40 @@ epsilon, delta      mixed or sampled                      PLD
 rho                 any (sampling gives nothing)          zCDP sum
 mu                  any (sampling gives nothing)          Gaussian DP sum
 ==================  ====================================  =============================================================
+
+A schedule with parts (``Parallel``) is calibrated once for each way of a record through them (:func:`dpspec.privacy.schedule.worlds`), each
+way having the whole budget; a draw that stands on several ways has the most noise that one of them asks for. More noise never costs more,
+so every way keeps within the budget, and the guarantee of the whole is the worst of theirs.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence as Sequence_
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import TypeAlias
 
 from dpspec.privacy import accounting, gaussian
 from dpspec.privacy.gaussian import Number, exact, float_up
-from dpspec.privacy.guarantees import Guarantee, Kind, zcdp_epsilon
+from dpspec.privacy.guarantees import Guarantee, Kind, worst, zcdp_epsilon
 from dpspec.privacy.samplers import CalibrationError, Neighbours, check_sampler
-from dpspec.privacy.schedule import Leaf, Tree, draws
+from dpspec.privacy.schedule import (
+    Disjoint,
+    Draw,
+    Leaf,
+    Parallel,
+    Repeat,
+    Sampled,
+    Sequence,
+    TooManyWorlds,
+    Tree,
+    draws,
+    has_parts,
+    worlds,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +117,8 @@ class Calibrated:
     accountant: str
     neighbours: Neighbours = "replace-one"
     budget: Budget | None = field(default=None, compare=False)
+    #: The ways of one record through a schedule with parts, each calibrated; empty where there is one way only.
+    ways: tuple[Calibrated, ...] = ()
 
     def scale(self, name: str) -> float:
         """The noise scale of one draw, in the units of what it releases."""
@@ -115,6 +136,9 @@ def calibrate(tree: Tree, budget: Budget, *, neighbours: Neighbours = "replace-o
     :class:`CalibrationError`: DP301 (a pure budget and a Gaussian draw), DP306 (a sampler that the relation does not go with),
     DP308 (no accountant reads this schedule). The result's guarantee never exceeds the budget.
     """
+    check_parts(tree)
+    if has_parts(tree):
+        return _in_parts(tree, budget, neighbours)
     found = draws(tree)
     if not found:
         raise CalibrationError("DP308", "the schedule releases nothing", "a plan needs at least one draw")
@@ -125,6 +149,7 @@ def calibrate(tree: Tree, budget: Budget, *, neighbours: Neighbours = "replace-o
             raise CalibrationError("DP308", f"draw {name!r} happens {leaf.count} times", "repeat at least once")
     if any(leaf.draw.mechanism.family == "approx" for leaf in found.values()):
         levels, guarantee, accountant = _alone(found, budget)
+        _drawable(found, levels)
         return Calibrated(tree, MappingProxyType(levels), guarantee, accountant, neighbours, budget)
     match budget.kind:
         case "pure":
@@ -135,7 +160,29 @@ def calibrate(tree: Tree, budget: Budget, *, neighbours: Neighbours = "replace-o
             levels, guarantee, accountant = _gdp(found, budget)
         case _:
             levels, guarantee, accountant = _approx(tree, found, budget, neighbours)
+    _drawable(found, levels)
     return Calibrated(tree, MappingProxyType(levels), guarantee, accountant, neighbours, budget)
+
+
+def _drawable(found: Mapping[str, Leaf], levels: Mapping[str, float]) -> None:
+    """Whether the secure source can draw what the levels ask for: a run must not be the first to find out."""
+    from dpspec.privacy.noise import grid_exponent, grid_steps
+
+    for name, leaf in found.items():
+        mechanism = leaf.draw.mechanism
+        try:
+            scale = mechanism.scale(levels[name])
+            if scale <= 0 or math.isinf(scale):
+                raise ValueError(f"the noise scale would be {scale:.3g}")
+            if mechanism.norm in ("l1", "l2") and mechanism.family in ("gaussian", "laplace") and "discrete" not in mechanism.kind:
+                spread = math.sqrt(mechanism.size) if mechanism.family == "gaussian" else float(mechanism.size)
+                grid_steps(scale, grid_exponent(scale, mechanism.sensitivity, spread))
+        except (ValueError, ArithmeticError) as problem:
+            raise CalibrationError(
+                "DP308",
+                f"draw {name!r} cannot be drawn at level {levels[name]:.3g}: {problem}",
+                "raise epsilon or delta, release or repeat less, or bound the records so that the sensitivity is a usual number",
+            ) from problem
 
 
 _Result: TypeAlias = tuple[dict[str, float], Guarantee, str]
@@ -161,6 +208,81 @@ def _alone(found: Mapping[str, Leaf], budget: Budget) -> _Result:
         raise CalibrationError("DP308", f"draw {name!r} was made for a larger delta than the budget's", "make it for the budget's delta")
     level = gaussian.float_down(budget.epsilon_exact)
     return {name: level}, Guarantee("approx", epsilon=level, delta=float_up(budget.delta_exact)), "Wishart tail"
+
+
+# ------------------------------------------------------------------------------------------------------------- parts
+
+
+def check_parts(tree: Tree, sampled: bool = False) -> None:
+    """Raises :class:`CalibrationError` DP308 for parts inside a sample: which part a sampled record falls into then depends on who else
+    was drawn, and under a fixed size on the record that takes its place."""
+    match tree:
+        case Draw():
+            return
+        case Sequence(parts=parts):
+            for part in parts:
+                check_parts(part, sampled)
+        case Parallel(parts=parts):
+            if sampled and len(parts) > 1:
+                raise CalibrationError("DP308", "a sample is cut into parts, and no accountant reads that", "sample inside each part")
+            for part in parts:
+                check_parts(part, sampled)
+        case Disjoint(body=body, count=count):
+            if sampled and count > 1:
+                raise CalibrationError("DP308", "a sample is cut into parts, and no accountant reads that", "sample inside each part")
+            check_parts(body, sampled)
+        case Sampled(body=body, rate=rate):
+            check_parts(body, sampled or rate < 1)
+        case Repeat(body=body):
+            check_parts(body, sampled)
+
+
+def _in_parts(tree: Tree, budget: Budget, neighbours: Neighbours) -> Calibrated:
+    draws(tree)  # names are unique
+    try:
+        ways = [calibrate(world, budget, neighbours=neighbours) for world in worlds(tree)]
+    except TooManyWorlds as problem:
+        raise CalibrationError("DP308", str(problem), "fewer parts, or one body repeated in each part") from problem
+    levels: dict[str, float] = {}
+    for way in ways:
+        for name, (leaf, level) in way.events().items():
+            louder = max if leaf.draw.mechanism.family in ("gaussian", "laplace") else min
+            levels[name] = louder(levels.get(name, level), level)
+    return beside(tree, [_at(way, levels, budget) for way in ways], budget)
+
+
+def _at(way: Calibrated, levels: Mapping[str, float], budget: Budget) -> Calibrated:
+    """The same way at levels of at least its own noise, with what they spend."""
+    found = draws(way.tree)
+    own = {name: levels[name] for name in found}
+    if own == dict(way.levels):
+        return way
+    g, delta = way.guarantee, budget.delta_exact
+    match way.accountant:
+        case "pure sum":
+            g = Guarantee(g.kind, epsilon=float_up(accounting.pure_sum(way.tree, found, own)), delta=g.delta)
+        case "zCDP sum":
+            spent = accounting.zcdp_sum(found, own)
+            epsilon = zcdp_epsilon(spent, delta) if delta > 0 else None
+            g = Guarantee(g.kind, epsilon=epsilon, delta=g.delta, rho=float_up(spent))
+        case "Gaussian DP":
+            mu = gaussian.sqrt_up(accounting.gdp_sum(found, own))
+            g = Guarantee(g.kind, epsilon=gaussian.epsilon_of(mu, delta) if delta > 0 else None, delta=g.delta, mu=mu)
+        case _:
+            from dpspec.privacy.search import epsilon_spent
+
+            epsilon = min(epsilon_spent(way.tree, own, delta, way.neighbours, g.epsilon), g.epsilon or math.inf)
+            g = Guarantee(g.kind, epsilon=epsilon, delta=g.delta)
+    return replace(way, levels=MappingProxyType(own), guarantee=g)
+
+
+def beside(tree: Tree, ways: Sequence_[Calibrated], budget: Budget | None = None) -> Calibrated:
+    """One calibration for the schedule ``tree`` whose ways of one record are ``ways``: their levels, and the worst of their guarantees."""
+    levels = {name: level for way in ways for name, level in way.levels.items()}
+    accountants = ", ".join(dict.fromkeys(way.accountant for way in ways))
+    several = accountants if "," not in accountants else f"the worst of the parts by {accountants}"
+    whole = worst([way.guarantee for way in ways])
+    return Calibrated(tree, MappingProxyType(levels), whole, several, ways[0].neighbours, budget, tuple(ways))
 
 
 def shares(found: Mapping[str, Leaf]) -> dict[str, Fraction]:
@@ -203,13 +325,13 @@ def _zcdp(found: Mapping[str, Leaf], budget: Budget) -> _Result:
 
 def _gdp(found: Mapping[str, Leaf], budget: Budget) -> _Result:
     assert budget.mu is not None
-    levels, spent = _gaussian_levels(found, exact(budget.mu))
+    levels, spent = gaussian_levels(found, exact(budget.mu))
     delta = budget.delta_exact
     epsilon = gaussian.epsilon_of(spent, delta) if delta > 0 else None
     return levels, Guarantee("gdp", epsilon=epsilon, delta=float_up(delta) if delta > 0 else None, mu=spent), "Gaussian DP"
 
 
-def _gaussian_levels(found: Mapping[str, Leaf], mu: Fraction) -> tuple[dict[str, float], float]:
+def gaussian_levels(found: Mapping[str, Leaf], mu: Fraction) -> tuple[dict[str, float], float]:
     """Levels at which the draws together are ``mu``-GDP, and the mu that they spend, rounded up."""
     share = shares(found)
     levels = {name: accounting.level_for_mu_squared(leaf, mu**2 * share[name] / leaf.count) for name, leaf in found.items()}
@@ -223,7 +345,7 @@ def _approx(tree: Tree, found: Mapping[str, Leaf], budget: Budget, neighbours: N
     epsilon, delta = budget.epsilon_exact, budget.delta_exact
     families = {leaf.draw.mechanism.family for leaf in found.values()}
     if families == {"gaussian"} and not any(accounting.is_sampled(leaf) for leaf in found.values()):
-        levels, mu = _gaussian_levels(found, exact(gaussian.mu_of(epsilon, delta)))
+        levels, mu = gaussian_levels(found, exact(gaussian.mu_of(epsilon, delta)))
         spent = gaussian.epsilon_of(mu, delta)
         return levels, Guarantee("approx", epsilon=spent, delta=float_up(delta), mu=mu), "Gaussian DP"
     for name, leaf in found.items():

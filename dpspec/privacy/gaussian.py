@@ -96,8 +96,23 @@ def _profile(flint: Any, epsilon: Any, mu: Any) -> tuple[Any, Any]:
     """delta and exp(epsilon)*Phi(-mu/2 - epsilon/mu), as balls."""
     root = flint.arb(2).sqrt()
     shift, half = epsilon / mu, mu / 2
-    tail = epsilon.exp() * ((shift + half) / root).erfc() / 2
+    far = (shift + half) / root
+    if far > 1000:  # where erfc loses all its digits; epsilon - far^2 is -(shift - half)^2/2
+        tail = (-((shift - half) ** 2) / 2).exp() * _scaled_erfc(flint, far) / 2
+    else:
+        tail = epsilon.exp() * far.erfc() / 2
     return ((shift - half) / root).erfc() / 2 - tail, tail
+
+
+def _scaled_erfc(flint: Any, x: Any) -> Any:
+    """e^(x^2) erfc(x) for large x > 0: its asymptotic series is alternating, so the error is at most the first term left out."""
+    total, term, inverse = flint.arb(0), flint.arb(1), 1 / (2 * x * x)
+    for k in range(1, 60):
+        total += term
+        term = -term * (2 * k - 1) * inverse
+        if term.abs_upper() < flint.arb(2) ** (-flint.ctx.prec):
+            break
+    return (total + term.union(flint.arb(0))) / (x * flint.arb.pi().sqrt())
 
 
 def _checked(epsilon: Number | None, delta: Number | None, mu: Number | None) -> tuple[Fraction, Fraction, Fraction]:
@@ -213,10 +228,13 @@ def _newton_mu(e: Fraction, d: Fraction, bits: int) -> float | None:
 
 
 def epsilon_of(mu: Number, delta: Number) -> float:
-    """The least epsilon >= 0 (a double, rounded up) for which mu-GDP is certified to imply (epsilon, ``delta``)-DP."""
+    """The least epsilon >= 0 (a double, rounded up) for which mu-GDP is certified to imply (epsilon, ``delta``)-DP. Infinite where no
+    double is certified (mu above 1e154)."""
     _, d, m = _checked(None, delta, mu)
     if _holds(Fraction(0), m, d):
         return 0.0
+    if m > Fraction(10) ** 154:  # mu^2/2, which epsilon exceeds for every delta below 1/2, is near the end of doubles
+        return math.inf
     for bits in _LADDER:
         epsilon = _newton_epsilon(m, d, bits)
         if epsilon is not None:

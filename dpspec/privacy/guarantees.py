@@ -18,7 +18,7 @@ GDP mu                approx (exact both ways); zCDP mu^2/2; f (exact)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -138,7 +138,7 @@ def renyi_to_approx(guarantee: Renyi, delta: Number) -> Approx:
 
 def _best_order(score: Callable[[float], float]) -> float:
     """The minimiser of a unimodal score over orders 1 + e^t: a coarse grid, then golden section. Any order is valid."""
-    grid = [-20 + 0.5 * i for i in range(100)]
+    grid = [-20 + 0.5 * i for i in range(180)]
     t = min(grid, key=lambda t: score(1 + math.exp(t)))
     low, high, golden = t - 0.5, t + 0.5, (math.sqrt(5) - 1) / 2
     left, right = high - golden * (high - low), low + golden * (high - low)
@@ -281,6 +281,71 @@ def _upper_envelope(a: Curve, pairs: list[tuple[float, float]]) -> Curve:
     import numpy as np
 
     return np.asarray(np.max([_lines(a, epsilon, delta) for epsilon, delta in pairs], axis=0), dtype=np.float64)
+
+
+# ----------------------------------------------------------------------------------------------------------------- parts
+
+
+def worst(guarantees: Sequence[Guarantee]) -> Guarantee:
+    """What holds for everybody when each of ``guarantees`` holds for those in one of several disjoint parts: a statement that all of them
+    imply, so a bound on the pointwise greatest privacy profile.
+
+    Equal kinds: the largest number of each. Pure beside approx: approx, at the larger epsilon and delta (a Gaussian part has no finite
+    epsilon at delta 0). Pure beside Gaussian DP or zCDP: as the mu or rho that epsilon-DP implies. Gaussian DP beside zCDP: rho, mu^2/2.
+    Gaussian DP or zCDP beside approx: approx, at that delta. ``mu`` and ``rho`` are kept where every part has them.
+    """
+    found = list(guarantees)
+    if not found:
+        raise ValueError("no part, no guarantee")
+    if len(found) == 1:
+        return found[0]
+    kinds = {g.kind for g in found}
+    if "approx" in kinds:
+        delta = max(g.delta or 0.0 for g in found if g.kind == "approx")
+        at = [_epsilon_at(g, delta) for g in found]
+        return Guarantee("approx", epsilon=max(at), delta=delta, rho=_largest(g.rho for g in found), mu=_largest(g.mu for g in found))
+    if kinds == {"pure"}:
+        return Guarantee("pure", epsilon=_largest(g.epsilon for g in found), delta=0.0)
+    deltas = {g.delta for g in found if g.kind != "pure"}
+    (delta_,) = deltas if len(deltas) == 1 else (None,)
+    if "zcdp" in kinds:
+        rho = max(_rho(g) for g in found)
+        epsilon = zcdp_epsilon(rho, delta_) if delta_ else None
+        return Guarantee("zcdp", epsilon=epsilon, delta=delta_ or None, rho=rho)
+    mu = max(_mu(g) for g in found)
+    return Guarantee("gdp", epsilon=gaussian.epsilon_of(mu, delta_) if delta_ else None, delta=delta_ or None, mu=mu)
+
+
+def _largest(values: Iterable[float | None]) -> float | None:
+    """The largest, None where one is missing."""
+    found = list(values)
+    return None if any(v is None for v in found) else max(v for v in found if v is not None)
+
+
+def _needed(value: float | None, kind: str, word: str) -> float:
+    if value is None:
+        raise ValueError(f"a guarantee of kind {kind} states {word}")
+    return value
+
+
+def _epsilon_at(g: Guarantee, delta: float) -> float:
+    if g.kind in ("pure", "approx"):
+        return _needed(g.epsilon, g.kind, "epsilon")  # at its own delta, which is at most this one
+    if g.kind == "gdp":
+        return gaussian.epsilon_of(_needed(g.mu, "gdp", "mu"), delta)
+    return zcdp_epsilon(_needed(g.rho, "zcdp", "rho"), delta)
+
+
+def _rho(g: Guarantee) -> float:
+    if g.kind == "zcdp":
+        return _needed(g.rho, "zcdp", "rho")
+    if g.kind == "gdp":
+        return gdp_to_zcdp(Gdp(_needed(g.mu, "gdp", "mu"))).rho
+    return pure_to_zcdp(Pure(_needed(g.epsilon, "pure", "epsilon"))).rho
+
+
+def _mu(g: Guarantee) -> float:
+    return _needed(g.mu, "gdp", "mu") if g.kind == "gdp" else pure_to_gdp(Pure(_needed(g.epsilon, "pure", "epsilon"))).mu
 
 
 # ---------------------------------------------------------------------------------------------------------------- groups

@@ -282,10 +282,7 @@ class SecureNoise:
         if not np.isfinite(value).all():
             raise ValueError("a private value is not finite; nothing is released")
         exponent = grid_exponent(scale, sensitivity, spread)
-        steps = math.ldexp(scale * _INFLATE, -exponent)
-        if not (math.isfinite(steps) and steps < 2.0**53):
-            raise ValueError("the noise is too large for its grid: scale/sensitivity or the dimension is out of range")
-        noise = _grid_noise(kind, math.ceil(steps), value.shape)
+        noise = _grid_noise(kind, grid_steps(scale, exponent), value.shape)
         with np.errstate(over="ignore"):
             scaled = np.rint(np.ldexp(value, -exponent))
         if value.size == 0 or float(np.max(np.abs(scaled))) < _LIMIT:
@@ -398,6 +395,15 @@ def grid_exponent(scale: float, sensitivity: float, spread: float) -> int:
     return math.frexp(fine)[1] - 1 - _GRID_SHARE
 
 
+def grid_steps(scale: float, exponent: int) -> int:
+    """The scale of the integer noise on the grid 2^``exponent``. Raises ``ValueError`` where it does not fit the samplers."""
+    share = scale * _INFLATE
+    steps = math.ldexp(share, -exponent) if math.frexp(share)[1] - exponent <= 60 else math.inf
+    if not steps < 2.0**53:
+        raise ValueError("the noise is too large for its grid: scale/sensitivity or the dimension is out of range")
+    return math.ceil(steps)
+
+
 def add_rounded(values: Array, draw: Array, step: float, noise: NoiseSource) -> Array:
     """``values + draw`` for a continuous draw that has no exact grid sampler (Gamma lengths, Wishart matrices).
 
@@ -410,10 +416,13 @@ def add_rounded(values: Array, draw: Array, step: float, noise: NoiseSource) -> 
     exponent = math.frexp(step)[1] - 1 - _GRID_SHARE
     with np.errstate(over="ignore"):
         a, b = np.rint(np.ldexp(np.asarray(values, dtype=float), -exponent)), np.rint(np.ldexp(draw, -exponent))
-    if max(float(np.max(np.abs(a), initial=0.0)), float(np.max(np.abs(b), initial=0.0))) >= _LIMIT:
+    if max(float(np.max(np.abs(a), initial=0.0)), float(np.max(np.abs(b), initial=0.0))) < _LIMIT:
+        out: Array = np.ldexp((a.astype(np.int64) + b.astype(np.int64)).astype(float), exponent)
+        return out
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise ValueError("a private value is too large for the noise grid; clip it to its declared domain first")
-    out: Array = np.ldexp((a.astype(np.int64) + b.astype(np.int64)).astype(float), exponent)
-    return out
+    sums = [int(u) + int(v) for u, v in zip(a.ravel().tolist(), b.ravel().tolist(), strict=True)]
+    return np.array([math.ldexp(float(s), exponent) for s in sums]).reshape(a.shape)
 
 
 def _below(words: npt.NDArray[np.uint64], threshold: int) -> Bools:

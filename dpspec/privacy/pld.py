@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -35,7 +36,35 @@ from dpspec.privacy.pairs import Array, Pair, above, below, bottom, top
 How: TypeAlias = Literal["all", "remove", "add", "exchange", "opposite"]
 
 _SLACK = 1 + 1e-6
-_MAX_POINTS = 1 << 23
+_MAX_POINTS, _MANY_POINTS = 1 << 23, 1 << 20
+_BEYOND = 40.0  # a loss that is so much above epsilon counts e^-40 less than an infinite one
+
+
+class TooLong(Exception):
+    """The work that a search may take is done."""
+
+
+class Work:
+    """What a search may still compute, counted in grid points and not in seconds, so that the same question has the same answer on every
+    machine. A point stands for some 20 nanoseconds."""
+
+    def __init__(self, points: int) -> None:
+        self.left = points
+
+    def take(self, points: int) -> None:
+        self.left -= points
+        if self.left < 0:
+            raise TooLong
+
+
+#: The allowance of the running search; None: unlimited.
+WORK: ContextVar[Work | None] = ContextVar("work", default=None)
+
+
+def _take(points: int) -> None:
+    work = WORK.get()
+    if work is not None:
+        work.take(points)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +100,9 @@ def _grid(low: int, points: int, step: float) -> Array:
     return np.arange(low, low + points, dtype=np.float64) * step
 
 
-def law(use: Use, step: float, tail: float) -> Law:
-    """One use on a grid of pitch ``step``; losses with probability at most ``tail`` in all are rounded to infinity."""
+def law(use: Use, step: float, tail: float, cap: float = math.inf) -> Law:
+    """One use on a grid of pitch ``step``; losses with probability at most ``tail`` in all are rounded to infinity. Where that needs very
+    many points, losses above ``cap`` are rounded to infinity as well, and losses below -``cap`` up to it."""
     if use.how == "all":
         lowest, highest = bottom(use.pair, tail), top(use.pair, tail)
     elif use.how == "opposite":
@@ -82,9 +112,14 @@ def law(use: Use, step: float, tail: float) -> Law:
         rises = _amplify(use.rate, top(use.pair, tail))
         falls = max(math.log1p(-use.rate), _amplify(use.rate, bottom(use.pair, tail)))
         lowest, highest = {"remove": (falls, rises), "add": (-rises, -falls), "exchange": (-rises, rises)}[use.how]
+    if (highest - lowest) / step > _MANY_POINTS:
+        lowest, highest = max(lowest, -cap), min(highest, cap)
+    if (highest - lowest) / step > _MAX_POINTS:
+        raise MemoryError("a grid of so many losses is too fine")
     low, high = math.floor(lowest / step) - 1, math.ceil(highest / step) + 1
     if high - low > _MAX_POINTS:
         raise MemoryError(f"a grid of {high - low} losses is too fine")
+    _take(16 * (high - low))
     if use.how == "exchange":
         return _symmetric(use, step, high)
     if use.how == "add":  # the same buckets as remove, with the laws exchanged and the sign of the loss turned
@@ -158,7 +193,7 @@ def _split(p: Array, q: Array, rest_low: Array, rest_high: Array, low: int, step
     edges = _grid(low, p.size + 1, step)
     with np.errstate(over="ignore", invalid="ignore"):
         up = (p - np.exp(edges[:-1]) * q) / -math.expm1(-step)
-    up = np.clip(np.where(q == 0, p, up), 0.0, p)
+    up = np.clip(np.where((q == 0) | ((edges[:-1] > 600) & (q < 1e-290)), p, up), 0.0, p)  # e^600 times few bits is no number
     mass = np.zeros(p.size + 1)
     mass[1:] += up
     mass[:-1] += p - up
@@ -205,6 +240,7 @@ class Composition:
         value = mean = variance = 0.0
         for one, k in zip(self.laws, self.counts, strict=True):
             losses = one.losses
+            _take(losses.size)
             exponent = tilt * losses
             largest = float(exponent.max())
             weight = one.mass * np.exp(exponent - largest)
@@ -276,6 +312,7 @@ class Composition:
         size = scipy.fft.next_fast_len(int((room + below_by) / step) + 2, real=True)
         if size > _MAX_POINTS:
             raise MemoryError(f"a transform of {size} points is too large")
+        _take((4 + 16 * len(self.laws)) * size)
         base = math.floor((epsilon - below_by) / step)  # the grid index that the window starts at
         spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
         shift = 0
@@ -298,10 +335,14 @@ class Composition:
         total = front * (float((weight * summed[part]).sum()) + rounding)
         end = epsilon + (size * step - below_by) - step
         lost = math.exp(min((k - t * end for t, k in bounds), default=0.0))  # Chernoff's bound, valid at each tilt
-        return min(1.0, (total + min(1.0, lost)) * _SLACK + self.infinite)
+        drift = tilt * uses * 2.0**-50  # a rounding of each use, the same in all of them
+        slack = _SLACK * (math.exp(min(drift, 700.0)) if drift > 1e-7 else 1.0)
+        return min(1.0, (total + min(1.0, lost)) * slack + self.infinite)
 
 
-def compose(uses: Sequence[Use], step: float, tail: float) -> Composition:
-    """The uses on a grid of pitch ``step``; together they lose at most about ``tail`` to the infinite loss."""
+def compose(uses: Sequence[Use], step: float, tail: float, epsilon: float = math.inf) -> Composition:
+    """The uses on a grid of pitch ``step``; together they lose at most about ``tail`` to the infinite loss. ``epsilon``: where delta will
+    be asked for."""
     each = tail / sum(use.count for use in uses)
-    return Composition(tuple(law(use, step, each) for use in uses), tuple(use.count for use in uses))
+    cap = epsilon + _BEYOND
+    return Composition(tuple(law(use, step, each, cap) for use in uses), tuple(use.count for use in uses))

@@ -10,14 +10,16 @@ Composition is written where it happens:
 * :class:`Repeat`: one body, ``count`` times on the same records (adaptive composition);
 * :class:`Disjoint`: ``count`` bodies on disjoint sets of records fixed before any record is read (parallel composition: under
   replace-one with a public assignment of records to parts, one record touches one part, so the guarantee is that of one body);
+* :class:`Parallel`: the same with another body on each set, so the guarantee is the pointwise worst of the bodies' (:func:`worlds`);
 * :class:`Sampled`: the body sees a random subset of the records, with the sampler that the executor really runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement, product
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 #: How a mechanism is accounted for.
 #: ``gaussian``: exactly a mu-GDP release, mu = sensitivity/scale; level = noise multiplier (scale/sensitivity).
@@ -96,6 +98,14 @@ class Disjoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Parallel:
+    """One body a set of records, the sets being disjoint and fixed before any record is read. Each use of a ``Parallel`` may cut the
+    records anew (in public), so inside a ``Repeat`` a record may meet one body in one use and another one in the next."""
+
+    parts: tuple[Tree, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Sampled:
     """``poisson``: each record joins with probability ``rate``, independently, at every use. ``fixed``: a uniform subset of exactly
     ``rate * n`` records, drawn afresh at every use (replace-one). ``shuffle``: one random permutation cut into batches, an epoch:
@@ -107,7 +117,7 @@ class Sampled:
     n: int
 
 
-Tree: TypeAlias = Draw | Sequence | Repeat | Disjoint | Sampled
+Tree: TypeAlias = Draw | Sequence | Repeat | Disjoint | Parallel | Sampled
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +139,7 @@ def _leaves(tree: Tree, count: int, total: int, sampling: Sampled | None) -> Ite
     match tree:
         case Draw():
             yield Leaf(tree, count, total, sampling)
-        case Sequence(parts=parts):
+        case Sequence(parts=parts) | Parallel(parts=parts):
             for part in parts:
                 yield from _leaves(part, count, total, sampling)
         case Repeat(body=body, count=k):
@@ -150,3 +160,123 @@ def draws(tree: Tree) -> dict[str, Leaf]:
             raise ValueError(f"two draws are named {leaf.draw.name!r}")
         found[leaf.draw.name] = leaf
     return found
+
+
+# ------------------------------------------------------------------------------------------------------------------- parts
+
+#: More ways for one record to pass through the parts of a schedule than this have no accountant.
+MOST_WORLDS = 128
+
+
+class TooManyWorlds(ValueError):
+    """A schedule whose parts can be met in more than :data:`MOST_WORLDS` ways."""
+
+
+def has_parts(tree: Tree) -> bool:
+    """Whether a :class:`Parallel` stands in the tree."""
+    match tree:
+        case Draw():
+            return False
+        case Sequence(parts=parts):
+            return any(has_parts(part) for part in parts)
+        case Parallel():
+            return True
+        case _:
+            return has_parts(tree.body)
+
+
+def worlds(tree: Tree) -> tuple[Tree, ...]:
+    """What one record may meet: the tree once for each way through its :class:`Parallel` nodes, none of which holds one.
+
+    Neighbours under replace-one or zero-out differ in one record, and its part is public. The draws of all other parts read the same
+    records in both worlds, so given what was released before they have the same law: the privacy profile of the whole is the pointwise
+    greatest of the profiles of these trees (parallel composition, McSherry 2009, with a body of its own a part). A tree without parts
+    is its only world, unchanged. Raises :class:`TooManyWorlds`.
+    """
+    if not has_parts(tree):
+        return (tree,)
+    match tree:
+        case Sequence(parts=parts):
+            inner = [worlds(part) for part in parts]
+            size = 1
+            for ways in inner:
+                size *= len(ways)
+            _few(size)
+            return tuple(Sequence(choice) for choice in product(*inner))
+        case Parallel(parts=parts):
+            found = tuple(world for part in parts for world in worlds(part))
+            _few(len(found))
+            return found
+        case Repeat(body=body, count=count):
+            ways = worlds(body)
+            if len(ways) == 1:
+                return (Repeat(ways[0], count),)
+            _few(_multisets(len(ways), count))
+            mixes = combinations_with_replacement(range(len(ways)), count)
+            return tuple(Sequence(tuple(Repeat(ways[i], mix.count(i)) for i in sorted(set(mix)))) for mix in mixes)
+        case Disjoint(body=body):
+            return worlds(body)  # one record lies in one of the equal parts
+        case Sampled(body=body):
+            return tuple(replace(tree, body=world) for world in worlds(body))
+        case Draw():
+            return (tree,)
+
+
+def _few(ways: int) -> None:
+    if ways > MOST_WORLDS:
+        raise TooManyWorlds(f"one record can pass through the parts of this schedule in {ways} ways, more than {MOST_WORLDS}")
+
+
+def _multisets(kinds: int, count: int) -> int:
+    from math import comb
+
+    return comb(kinds + count - 1, count)
+
+
+# -------------------------------------------------------------------------------------------------------------- JSON form
+
+
+def to_json(tree: Tree, levels: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """The tree as JSON, without loss; with ``levels``, each draw has its level and the numbers of the noise that is drawn."""
+    from dpspec.privacy.forms import mechanism_json, noise_of
+
+    match tree:
+        case Draw(name=name, mechanism=mechanism):
+            body: dict[str, Any] = {
+                "type": "draw",
+                "name": name,
+                "per": tree.per,
+                "weight": float(tree.weight),
+                "mechanism": mechanism_json(mechanism),
+            }
+            if levels is not None:
+                body |= {"level": float(levels[name]), "noise": noise_of(mechanism, levels[name])}
+            return body
+        case Sequence(parts=parts):
+            return {"type": "sequence", "parts": [to_json(part, levels) for part in parts]}
+        case Parallel(parts=parts):
+            return {"type": "parallel", "parts": [to_json(part, levels) for part in parts]}
+        case Repeat(body=body_, count=count):
+            return {"type": "repeat", "count": int(count), "body": to_json(body_, levels)}
+        case Disjoint(body=body_, count=count):
+            return {"type": "disjoint", "count": int(count), "body": to_json(body_, levels)}
+        case Sampled(body=body_):
+            return {
+                "type": "sampled",
+                "method": tree.method,
+                "rate": float(tree.rate),
+                "n": int(tree.n),
+                "body": to_json(body_, levels),
+            }
+    raise TypeError(f"{tree!r} is no schedule")
+
+
+def from_json(data: Any) -> tuple[Tree, dict[str, float], dict[str, dict[str, float]]]:
+    """The tree, the levels and the noise of :func:`to_json` (empty where there are none).
+
+    Every field must be there, none may be added, and each must be in the range of its meaning: raises
+    :class:`~dpspec.privacy.forms.FormError`, which names the field.
+    """
+    from dpspec.privacy.forms import read_tree
+
+    return read_tree(data)

@@ -12,13 +12,14 @@ factor 1.0005 in delta is a factor of about 1.00003 in the noise. The result is 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpspec.privacy import accounting, gaussian
 from dpspec.privacy.accounting import Block, blocks, draw_epsilon
-from dpspec.privacy.gaussian import float_up
+from dpspec.privacy.gaussian import exact, float_up
 from dpspec.privacy.guarantees import Guarantee, zcdp_epsilon, zcdp_rho
 from dpspec.privacy.samplers import CalibrationError, Neighbours, removal
 from dpspec.privacy.schedule import Leaf, Tree
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _COARSE, _FINE = 0.02, 5e-4
 _LOST = 1e-6  # share of delta that truncation may spend
+_POINTS = 500_000_000  # grid points that one search may compute: some seconds; a usual one takes a hundredth
 
 
 # ------------------------------------------------------------------------------------------------- from a tree to pairs
@@ -125,7 +127,11 @@ def pitch(direction: tuple[Use, ...], epsilon: float, tilt: float, error: float)
         return parameter  # both atoms on the grid: exactly the optimal composition of Kairouz, Oh, Viswanath
     if kind == "laplace" and how == "all":
         return parameter / max(10, math.ceil(parameter / step))
-    return min(step, max(0.1 * _spread(direction), epsilon / (1000 * math.sqrt(count))))
+    step = min(step, max(0.1 * _spread(direction), epsilon / (1000 * math.sqrt(count))))
+    # losses far below the pitch (rare sampling) add pitch*|loss| in place of pitch^2/6, and |loss| is about the rate in the mean
+    often = sum(use.count * use.rate for use in direction)
+    rare = min(error / (tilt * (tilt + 1) * often), math.sqrt(12 * error / (tilt * (tilt + 1))), epsilon / 100)
+    return rare if rare > 4 * step else step
 
 
 def delta_of(
@@ -133,7 +139,8 @@ def delta_of(
 ) -> tuple[float, float]:
     """(delta spent at ``epsilon``, rounded up; the tilt found). ``delta``: the size to expect, which sets what truncation may lose.
     ``tilt``: the size to expect of the tilt, which sets the pitch; ``start``: where its search begins (0: unknown)."""
-    usual = max(1.0, math.log(1 / delta) / epsilon) if epsilon > 0 else 1.0
+    # the tilt is e^epsilon*Q(L > epsilon)/delta, so at most 1/delta
+    usual = max(1.0, min(math.log(1 / delta) / epsilon, 1 / delta)) if epsilon > 0 else 1.0
     reference = min(max(tilt, 0.1 * usual), 4 * usual) if tilt > 0 else usual
     worst, last = 0.0, start or reference
     for direction in parts:
@@ -146,9 +153,9 @@ def delta_of(
 def _spent(direction: tuple[Use, ...], epsilon: float, delta: float, step: float, start: float) -> tuple[float, float]:
     from dpspec.privacy import pld
 
-    for _ in range(40):
+    for _ in range(6):
         try:
-            return pld.compose(direction, step, _LOST * delta).delta(epsilon, start, _LOST * delta)
+            return pld.compose(direction, step, _LOST * delta, epsilon).delta(epsilon, start, _LOST * delta)
         except MemoryError:  # a coarser grid is as safe, and needs more noise
             step *= 2
     raise CalibrationError("DP308", "no grid of a bearable size holds the losses of this schedule", "raise epsilon or use more noise")
@@ -178,7 +185,8 @@ def epsilon_spent(tree: Tree, levels: Mapping[str, float], delta: Fraction, neig
         best = min(best, float_up(accounting.pure_sum(tree, found, levels)))
     parts = uses(tree, found, levels, neighbours)
     excess = _excess(lambda x: (parts, math.exp(-x)), float(delta))
-    root = _root(excess, -math.log(near or best or 1.0))
+    with _allowance():
+        root = _root(excess, -math.log(near or best or 1.0))
     return best if root is None else min(best, math.exp(-root) * (1 + 1e-12))
 
 
@@ -206,17 +214,24 @@ def _excess(at: Callable[[float], tuple[tuple[tuple[Use, ...], ...], float]], de
 def _root(excess: Callable[[float, float], float], start: float) -> float | None:
     """The largest x, within 1e-5, that is shown to have excess(x, error) <= 0 on the fine grid; the excess rises in x.
 
-    Secant steps inside a bracket that is widened as needed, on the coarse grid and then on the fine one. None when no x is found.
+    Secant steps inside a bracket that is widened as needed, on the coarse grid and then on the fine one. None when no x is found. When
+    the allowance of work ends first, the largest x that any grid has shown (a coarse grid shows as truly, and asks for more noise).
     """
+    from dpspec.privacy.pld import TooLong
+
     x, fine, size = start, False, 0.05
+    coarse = None
     low, high = -math.inf, math.inf  # safe, unsafe
     at_low = at_high = 0.0
     best = None
     for turn in range(100):
-        value = excess(x, _FINE if fine else _COARSE)
+        try:
+            value = excess(x, _FINE if fine else _COARSE)
+        except (TooLong, CalibrationError):
+            return best if best is not None else coarse
         if value <= 0:
             low, at_low = x, value
-            best = x if fine else best
+            best, coarse = (x, coarse) if fine else (best, x if coarse is None else max(coarse, x))
         else:
             high, at_high = x, value
         if math.isfinite(low) and math.isfinite(high):
@@ -245,6 +260,12 @@ def search(
 ) -> tuple[dict[str, float], Guarantee, str]:
     """Levels for (``epsilon``, ``delta``): the best of PLD, zCDP and, for pure draws, the pure sum."""
     by_zcdp = Fraction(zcdp_rho(epsilon, delta))
+    if not by_zcdp > 0:
+        raise CalibrationError(
+            "DP308",
+            f"epsilon {float(epsilon):.3g} with delta {float(delta):.3g} is too small a budget: no rho of zCDP fits into it",
+            "raise epsilon or delta",
+        )
 
     def levels_at(rho: Fraction) -> dict[str, float]:
         return {name: accounting.level_for_rho(leaf, rho * share[name] / leaf.count) for name, leaf in found.items()}
@@ -253,11 +274,22 @@ def search(
         return uses(tree, found, levels_at(Fraction(math.exp(log_rho))), neighbours), float(epsilon)
 
     excess = _excess(at, float(delta))
-    root = _root(excess, _start(found, share, by_zcdp))
+    with _allowance():
+        root = _root(excess, _start(found, share, by_zcdp, epsilon, delta))
     rho, accountant = by_zcdp, "zCDP sum"
     if root is not None and Fraction(math.exp(root)) > by_zcdp:
         rho, accountant = Fraction(math.exp(root)), "PLD"
     levels = levels_at(rho)
+    if {leaf.draw.mechanism.family for leaf in found.values()} == {"gaussian"}:
+        from dpspec.privacy.calibrate import gaussian_levels
+
+        mu = gaussian.mu_of(epsilon, delta)  # every draw counted as if it read all records
+        if Fraction(mu) ** 2 / 2 >= rho or not _checkable(tree, levels, epsilon, delta, neighbours, accountant):
+            levels, mu = gaussian_levels(found, exact(mu))
+            return levels, Guarantee("approx", epsilon=gaussian.epsilon_of(mu, delta), delta=float_up(delta), mu=mu), "Gaussian DP"
+    elif not _checkable(tree, levels, epsilon, delta, neighbours, accountant):
+        rho, accountant = by_zcdp, "zCDP sum"
+        levels = levels_at(rho)
     reached, spent = float_up(epsilon), None
     if accountant == "zCDP sum":
         spent = accounting.zcdp_sum(found, levels)
@@ -277,14 +309,54 @@ def search(
     )
 
 
+def _checkable(
+    tree: Tree, levels: Mapping[str, float], epsilon: Fraction, delta: Fraction, neighbours: Neighbours, accountant: str
+) -> bool:
+    """Whether the second accountant can recompute distributions of these levels, in bearable time; what it cannot is not stated. At the
+    rim (tiny budgets, very many uses, very rare sampling) doubles may fail either accountant, so there it is asked at once."""
+    from dpspec.privacy import second
+    from dpspec.privacy.calibrate import Calibrated
+
+    if accountant != "PLD":
+        return True
+    if not second.bearable(tree, levels, float(epsilon), float(delta)):
+        return False
+    uses = sum(block.count for block in blocks(tree))
+    rarest = min((block.sampling.rate for block in blocks(tree) if block.sampling is not None), default=1.0)
+    if epsilon >= Fraction(1, 10**6) and uses <= 10**5 and rarest >= 1e-6:
+        return True
+    if not second.bearable(tree, levels, float(epsilon), float(delta), 5e5):
+        return False
+    stated = Guarantee("approx", epsilon=float_up(epsilon), delta=float_up(delta))
+    try:
+        second.recheck(Calibrated(tree, levels, stated, accountant, neighbours))
+    except (second.AccountingMismatch, ArithmeticError, ValueError, MemoryError):
+        return False
+    return True
+
+
+@contextmanager
+def _allowance() -> Iterator[None]:
+    from dpspec.privacy import pld
+
+    token = pld.WORK.set(pld.Work(_POINTS))
+    try:
+        yield
+    finally:
+        pld.WORK.reset(token)
+
+
 def _log_epsilon(leaf: Leaf, level: float) -> float:
     return -math.log(level) if leaf.draw.mechanism.family == "laplace" else math.log(level)
 
 
-def _start(found: Mapping[str, Leaf], share: Mapping[str, Fraction], by_zcdp: Fraction) -> float:
+def _start(found: Mapping[str, Leaf], share: Mapping[str, Fraction], by_zcdp: Fraction, budget_epsilon: Fraction, delta: Fraction) -> float:
     """log of a first rho: the one at which the draws spend about the mu^2 of zCDP, a sampled use q^2 (e^(1/z^2) - 1) as in the central
     limit and any other use 1/z^2 = 2*rho*share/count (no guarantee rests on it)."""
     target = 2 * float(by_zcdp)
+    normal = gaussian.mu_of(budget_epsilon, delta) ** 2
+    if normal > 4 * target:  # delta pays for more than epsilon does, which zCDP does not see
+        target = normal
     parts = [
         (leaf.count, float(leaf.sampling.rate) if leaf.sampling is not None and accounting.is_sampled(leaf) else 1.0, float(share[name]))
         for name, leaf in found.items()

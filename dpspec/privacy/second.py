@@ -18,26 +18,35 @@ so events are always normalised (sensitivity 1) and accounted as a plain adjacen
 self-composed ``RandomizedResponseDpEvent``, and its default grid of 1e-4 is too coarse for many steps at a small epsilon, so compositions
 are assembled here from its distributions.
 
+A schedule with parts is taken apart here once more (:func:`_ways`, no shared code): each way of one record through the parts must keep
+the stated guarantee (its kind too: a Gaussian draw has no finite epsilon at delta 0), each part's own calibration is recomputed like a
+schedule of its own, and the largest must be what is stated.
+
 **Tolerance.** Closed forms against closed forms: 1e-6 of epsilon, either way. zCDP against the RDP accountant: 1e-3 above (its best order
-is one of a list). PLD against PLD: 0.25 % above, 0.25 % below (the library's grid is chosen for 0.03 % and refined when that does not
-suffice). A first accountant that is no tight one (pure sum, zCDP) may be any amount above. Beyond: :class:`AccountingMismatch`. The
-library's transform has a floor near 1e-15, so below delta = 1e-10 a PLD is compared at delta = 1e-9, and the first accountant, so
+is one of a list). PLD against PLD: 0.25 % above, 0.25 % below, of epsilon or of delta (the library's grid is chosen for 0.03 % and refined
+when that does not suffice). A first accountant that is no tight one (pure sum, zCDP) may be any amount above. Beyond:
+:class:`AccountingMismatch`. The library's transform has a floor near 1e-15, so below delta = 1e-10 a PLD is compared at delta = 1e-9,
+and the first accountant, so
 checked, is run once more on the levels at the delta that was asked for.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Sequence as Sequence_
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from dpspec.privacy.calibrate import Calibrated
+from dpspec.privacy.guarantees import Guarantee
 from dpspec.privacy.samplers import Neighbours, removal
-from dpspec.privacy.schedule import Disjoint, Draw, Leaf, Repeat, Sampled, Sequence, Tree
+from dpspec.privacy.schedule import Disjoint, Draw, Leaf, Parallel, Repeat, Sampled, Sequence, Tree
 
 _CLOSED, _ORDERS, _GRID, _ABSOLUTE = 1e-6, 1e-3, 2.5e-3, 1e-10
 _FLOOR, _COMPARED_AT = 1e-10, 1e-9
+_AT_MOST = 4e6  # grid points
 
 
 class AccountingMismatch(Exception):
@@ -103,7 +112,48 @@ def _flat(tree: Tree, times: int = 1) -> list[tuple[Draw | Sampled, int]]:
             return _flat(body, times)
         case Sampled(body=body, rate=rate):
             return _flat(body, times) if rate >= 1 else [(tree, times)]
+    raise TypeError(f"{tree!r} is no schedule without parts")
+
+
+_Way: TypeAlias = tuple[tuple[Draw | Sampled, int], ...]
+
+
+def _ways(tree: Tree) -> list[_Way]:
+    """Every way of one record through a schedule: draws and sampled bodies with their multiplicity (a walk of its own, on purpose)."""
+    match tree:
+        case Draw():
+            return [((tree, 1),)]
+        case Parallel(parts=parts):
+            return [way for part in parts for way in _ways(part)]
+        case Sequence(parts=parts):
+            joined: list[_Way] = [()]
+            for part in parts:
+                joined = [(*before, *after) for before in joined for after in _ways(part)]
+            return joined
+        case Disjoint(body=body):
+            return _ways(body)
+        case Repeat(body=body, count=count):
+            once = _ways(body)
+            shares = [()] if len(once) == 1 else _splits(count, len(once) - 1)
+            return [
+                tuple((entry, k * times) for k, way in zip((*share, count - sum(share)), once, strict=True) if k for entry, times in way)
+                for share in shares
+            ]
+        case Sampled(body=body, rate=rate):
+            inside = _ways(body)
+            if rate >= 1:
+                return inside
+            if len(inside) > 1:
+                raise AccountingMismatch("DP307: a sample is cut into parts, which nothing here accounts for")
+            return [((tree, 1),)]
     raise TypeError(f"{tree!r} is no schedule")
+
+
+def _splits(count: int, kinds: int) -> list[tuple[int, ...]]:
+    """Every way to give at most ``count`` uses to ``kinds`` kinds."""
+    if kinds == 0:
+        return [()]
+    return [(k, *rest) for k in range(count + 1) for rest in _splits(count - k, kinds - 1)]
 
 
 def _pure_epsilon(draw: Draw, level: float) -> Fraction:
@@ -269,8 +319,10 @@ def _step(tree: Tree, levels: Mapping[str, float], epsilon: float, delta: float)
     draws = _flat(tree)
     gaussian_only = all(isinstance(d, Draw) and d.mechanism.family == "gaussian" for d, _ in draws)
     uses = 1 if gaussian_only else sum(k for _, k in draws)
-    tilt = max(1.0, 1.2 * math.log(1 / delta) / max(epsilon, 1e-9))
-    step = math.sqrt(12 * 0.0003 * tilt * max(epsilon, 1e-9) / (tilt * (tilt + 1) * uses))
+    tilt = max(1.0, min(1.2 * math.log(1 / delta) / max(epsilon, 1e-9), 1 / delta))  # it is at most P(L > epsilon)/delta
+    share = 0.0003 if tilt < 1 / delta else 0.003  # losses of 1e-8 on a finer grid drown in the rounding of the library
+    error = 12 * share * max(tilt * max(epsilon, 1e-9), 1.0) / (tilt * (tilt + 1))
+    step = math.sqrt(error / uses)
     sizes = []
     for entry, _ in draws:
         if isinstance(entry, Sampled):
@@ -282,21 +334,61 @@ def _step(tree: Tree, levels: Mapping[str, float], epsilon: float, delta: float)
             sizes.append(float(_pure_epsilon(entry, levels[entry.name])))
     for size in sizes:
         step = min(step, 0.1 * size) if size > 0 else step
-    return min(step, max(epsilon, 1e-9) / 50)
+    step = min(step, max(epsilon, 1e-9, 1 / tilt) / 50)
+    # records that hardly any step reads: nearly all losses lie far within one step and add step*|loss| instead of step^2
+    often = sum(k * float(d.rate) if isinstance(d, Sampled) else k for d, k in draws)
+    rare = min(error / 12 / often, math.sqrt(error), max(epsilon, 1e-9, 1 / tilt) / 100)
+    return rare if rare > 4 * step else step
 
 
 def pld_epsilon(tree: Tree, levels: Mapping[str, float], epsilon: float, delta: float, neighbours: Neighbours) -> float:
     """The epsilon at ``delta`` by the library's privacy-loss distributions. ``epsilon``: its rough size, for the grid only."""
+    return _by_pld(tree, levels, epsilon, delta, neighbours)[0]
+
+
+def _by_pld(tree: Tree, levels: Mapping[str, float], epsilon: float, delta: float, neighbours: Neighbours) -> tuple[float, float]:
+    """(epsilon at ``delta``, delta at ``epsilon``)."""
     step = _step(tree, levels, epsilon, delta)
-    found = math.inf
+    found = spent = math.inf
     for _ in range(4):  # few steps of a bounded loss need a finer grid than the rule says
-        found = min(found, float(_distribution(tree, levels, neighbours, step).get_epsilon_for_delta(delta)))
-        if found <= epsilon * (1 + _GRID):
+        try:
+            whole = _distribution(tree, levels, neighbours, step)
+        except (ArithmeticError, LookupError, MemoryError, ValueError) as problem:  # doubles fail the library at the rim
+            raise AccountingMismatch(f"DP307: dp_accounting has no distribution for levels {dict(levels)}: {problem}") from problem
+        found = min(found, float(whole.get_epsilon_for_delta(delta)))
+        spent = min(spent, float(whole.get_delta_for_epsilon(epsilon)))
+        if found <= epsilon * (1 + _GRID) or spent <= delta * (1 + _GRID):
             break
         step /= 8
-        if _span(tree, levels) / step > 3e6:
+        if _span(tree, levels) / step > 3e6 or not _points(tree, levels, epsilon, step) <= 1e6:
             break
-    return found
+    return found, spent
+
+
+def bearable(tree: Tree, levels: Mapping[str, float], epsilon: float, delta: float, most: float = _AT_MOST) -> bool:
+    """Whether :func:`recheck` of distributions takes seconds: by the number of grid points of one use of each draw, and of all together."""
+    if delta < _FLOOR:
+        delta, epsilon = _COMPARED_AT, max(epsilon, 1e-9)
+    return _points(tree, levels, epsilon, _step(tree, levels, epsilon, delta)) <= most
+
+
+def _points(tree: Tree, levels: Mapping[str, float], epsilon: float, step: float) -> float:
+    """Roughly the grid points of the composed losses at a pitch."""
+    width = 2 * epsilon
+    for entry, times in _flat(tree):
+        if isinstance(entry, Sampled):
+            kind, parameter = _body(entry.body, levels)
+            top = parameter**2 / 2 + 9 * parameter if kind == "gaussian" else parameter
+            rate = float(entry.rate)
+            top = math.log1p(rate * math.expm1(min(top, 600.0)))
+            each = min(rate * math.sqrt(math.expm1(min(parameter**2, 600.0))), top)
+        elif entry.mechanism.family == "gaussian":
+            top = each = 0.0
+            width += 18 * math.sqrt(times) / levels[entry.name]
+        else:
+            top = each = float(_pure_epsilon(entry, levels[entry.name]))
+        width += top + 18 * math.sqrt(times) * each
+    return width / step
 
 
 def _span(tree: Tree, levels: Mapping[str, float]) -> float:
@@ -313,6 +405,8 @@ def _span(tree: Tree, levels: Mapping[str, float]) -> float:
 
 def recheck(calibrated: Calibrated) -> Recheck:
     """Recompute the guarantee of a calibrated schedule. Raises :class:`AccountingMismatch` when the two do not agree."""
+    if calibrated.ways or _parted(calibrated.tree):
+        return _recheck_parts(calibrated)
     g = calibrated.guarantee
     if g.kind == "pure":
         return _recheck_pure(calibrated)
@@ -332,9 +426,14 @@ def recheck(calibrated: Calibrated) -> Recheck:
         name = "dp_accounting Gaussian" + (", and PLD of composed steps" if gaussian_only else ", mu by SciPy")
         _compare(first, second, calibrated, name, over=_CLOSED, under=_CLOSED)
     elif delta >= _FLOOR:
-        second = pld_epsilon(calibrated.tree, calibrated.levels, first, delta, calibrated.neighbours)
+        second, spent = _by_pld(calibrated.tree, calibrated.levels, first, delta, calibrated.neighbours)
         name = "dp_accounting PLD"
-        _compare(first, second, calibrated, name, over=_GRID, under=_GRID)
+        if delta * (1 - _GRID) <= spent <= delta * (1 + _GRID):  # an epsilon far below delta is no measure: delta is nearly flat there
+            _within_budget(calibrated)
+            return Recheck(second, delta, name) if second <= first * (1 + _GRID) else Recheck(first, spent, f"{name}, delta compared")
+        # the first adds a bound of its transform's rounding, which grows with the number of uses and asks for more noise
+        uses = sum(k for _, k in _draws(calibrated.tree))
+        _compare(first, second, calibrated, name, over=_GRID, under=min(1.0, max(_GRID, 2e-14 * uses / delta)))
     else:
         from dpspec.privacy.search import epsilon_spent
 
@@ -343,7 +442,7 @@ def recheck(calibrated: Calibrated) -> Recheck:
         second = pld_epsilon(calibrated.tree, calibrated.levels, there, _COMPARED_AT, calibrated.neighbours)
         _compare(there, second, calibrated, name, over=_GRID, under=_GRID)
         second = epsilon_spent(calibrated.tree, calibrated.levels, Fraction(delta), calibrated.neighbours, first)
-        _compare(first, second, calibrated, "the first accountant, run again", over=_GRID, under=_GRID)
+        _compare(first, second, calibrated, "the first accountant, run again", over=_GRID, under=1.0)  # its noise may be for a coarser grid
     _within_budget(calibrated)
     return Recheck(second, delta, name)
 
@@ -375,26 +474,149 @@ def _draws(tree: Tree) -> list[tuple[Draw, int]]:
 
 def _recheck_pure(calibrated: Calibrated) -> Recheck:
     """The pure sum again: exact fractions, and where sampling amplifies an epsilon, 50-digit decimals."""
-    from decimal import Decimal, localcontext
-
-    total = Fraction(0)
-    for entry, times in _flat(calibrated.tree):
-        if isinstance(entry, Draw):
-            total += times * _pure_epsilon(entry, calibrated.levels[entry.name])
-            continue
-        inside = sum((k * _pure_epsilon(d, calibrated.levels[d.name]) for d, k in _draws(entry.body)), Fraction(0))
-        with localcontext() as context:
-            context.prec = 50
-            base = Decimal(inside.numerator) / Decimal(inside.denominator)
-            rate = Fraction(entry.rate)
-            amplified = (1 + Decimal(rate.numerator) / Decimal(rate.denominator) * (base.exp() - 1)).ln()
-        total += times * Fraction(amplified)
+    total = _pure_total(_flat(calibrated.tree), calibrated.levels)
     assert calibrated.guarantee.epsilon is not None
     first, second = calibrated.guarantee.epsilon, float(total)
     if abs(second - first) > 1e-12 * first:
         raise AccountingMismatch(f"DP307: the pure sum is {second!r}, the plan says {first!r}")
     _within_budget(calibrated)
     return Recheck(second, calibrated.guarantee.delta or 0.0, "exact sum of fractions")
+
+
+def _pure_total(entries: Iterable[tuple[Draw | Sampled, int]], levels: Mapping[str, float]) -> Fraction:
+    from decimal import Decimal, localcontext
+
+    total = Fraction(0)
+    for entry, times in entries:
+        inside = [(entry, 1)] if isinstance(entry, Draw) else _draws(entry.body)
+        for d, _ in inside:
+            if d.mechanism.family in ("gaussian", "approx"):
+                raise AccountingMismatch(f"DP307: draw {d.name!r} ({d.mechanism.family}) has no finite epsilon at delta 0")
+        base = sum((k * _pure_epsilon(d, levels[d.name]) for d, k in inside), Fraction(0))
+        if isinstance(entry, Draw):
+            total += times * base
+            continue
+        with localcontext() as context:
+            context.prec = 50
+            whole = Decimal(base.numerator) / Decimal(base.denominator)
+            rate = Fraction(entry.rate)
+            amplified = (1 + Decimal(rate.numerator) / Decimal(rate.denominator) * (whole.exp() - 1)).ln()
+        total += times * Fraction(amplified)
+    return total
+
+
+# ----------------------------------------------------------------------------------------------------------------- parts
+
+
+def _parted(tree: Tree) -> bool:
+    match tree:
+        case Draw():
+            return False
+        case Parallel():
+            return True
+        case Sequence(parts=parts):
+            return any(_parted(part) for part in parts)
+        case _:
+            return _parted(tree.body)
+
+
+def _recheck_parts(calibrated: Calibrated) -> Recheck:
+    """Every way of one record through the parts against what is stated, from the tree; each part two-sided; the largest is stated."""
+    g = calibrated.guarantee
+    for way in _ways(calibrated.tree):
+        _keeps(way, calibrated)
+    each = [recheck(dataclasses.replace(way, budget=calibrated.budget)) for way in calibrated.ways]
+    if not each:
+        raise AccountingMismatch("DP307: a schedule with parts comes without the calibration of each part")
+    largest = max(each, key=lambda found: found.epsilon)
+    if g.epsilon is not None:
+        most = max(_stated(way.guarantee) for way in calibrated.ways)
+        if not abs(g.epsilon - most) <= 1e-9 * most:
+            raise AccountingMismatch(f"DP307: epsilon {g.epsilon:.6g} is stated, the largest of the parts has {most:.6g}")
+    _within_budget(calibrated)
+    names = ", ".join(dict.fromkeys(found.accountant for found in each))
+    return Recheck(largest.epsilon, g.delta or largest.delta, names)
+
+
+def _stated(g: Guarantee) -> float:
+    return g.epsilon if g.epsilon is not None else 0.0
+
+
+def _keeps(way: _Way, calibrated: Calibrated) -> None:
+    """Whether one way of a record keeps the guarantee that is stated for the whole; raises :class:`AccountingMismatch`."""
+    g, levels = calibrated.guarantee, calibrated.levels
+    slack = 1 + _GRID
+    draws = [(d, k * times) for entry, times in way for d, k in ([(entry, 1)] if isinstance(entry, Draw) else _draws(entry.body))]
+    if g.rho is not None:
+        found = sum(k * _rho_of(d, levels[d.name]) for d, k in draws)
+        if found > g.rho * (1 + 1e-9):
+            raise AccountingMismatch(f"DP307: rho {g.rho:.6g} is stated and a part spends {found:.6g}")
+    if g.mu is not None:
+        found = math.sqrt(sum(k * _mu_of(d, levels[d.name]) ** 2 for d, k in draws))
+        if found > g.mu * (1 + 1e-9):
+            raise AccountingMismatch(f"DP307: mu {g.mu:.6g} is stated and a part spends {found:.6g}")
+    if g.epsilon is None or g.kind in ("zcdp", "gdp"):
+        return  # the epsilon of a rho or a mu is that of its conversion
+    if not g.delta:
+        total = float(_pure_total(way, levels))
+        if g.kind != "pure" or total > g.epsilon * (1 + 1e-9):
+            raise AccountingMismatch(f"DP307: {g.kind} epsilon {g.epsilon:.6g} at delta 0 is stated and a part spends {total:.6g}")
+        return
+    if g.kind == "pure":
+        raise AccountingMismatch("DP307: a pure guarantee is stated with a delta")
+    found = _least_epsilon(way, draws, calibrated, g.epsilon, g.delta)
+    if found > g.epsilon * slack + _ABSOLUTE:
+        raise AccountingMismatch(f"DP307: epsilon {g.epsilon:.6g} at delta {g.delta:g} is stated and a part spends {found:.6g}")
+
+
+def _rho_of(draw: Draw, level: float) -> float:
+    match draw.mechanism.family:
+        case "approx":
+            return math.inf
+        case "gaussian":
+            return 1 / (2 * level**2)
+        case "bounded-range":
+            return level**2 / 8
+        case _:
+            return float(_pure_epsilon(draw, level)) ** 2 / 2
+
+
+def _mu_of(draw: Draw, level: float) -> float:
+    from scipy.special import ndtri
+
+    match draw.mechanism.family:
+        case "approx":
+            return math.inf
+        case "gaussian":
+            return 1 / level
+        case _:
+            return -2 * float(ndtri(1 / (1 + math.exp(float(_pure_epsilon(draw, level))))))
+
+
+def _least_epsilon(way: _Way, draws: Sequence_[tuple[Draw, int]], calibrated: Calibrated, near: float, delta: float) -> float:
+    """The least epsilon at ``delta`` that this file can show for one way."""
+    levels = calibrated.levels
+    families = {d.mechanism.family for d, _ in draws}
+    if "approx" in families:
+        if len(draws) > 1 or draws[0][1] > 1 or isinstance(way[0][0], Sampled):
+            raise AccountingMismatch(f"DP307: a draw known by one (epsilon, delta) composes with nothing: {[d.name for d, _ in draws]}")
+        ((draw, _),) = draws
+        spent = float(draw.mechanism.delta_by_quadrature(levels[draw.name], near * (1 + _GRID)))  # type: ignore[attr-defined]
+        return near if spent <= delta else math.inf
+    if families == {"gaussian"} and all(isinstance(entry, Draw) for entry, _ in way):
+        from dp_accounting import gaussian_mechanism
+
+        return float(gaussian_mechanism.get_epsilon_gaussian(1 / math.sqrt(math.fsum(k / levels[d.name] ** 2 for d, k in draws)), delta))
+    best = float(_pure_total(way, levels)) if "gaussian" not in families else math.inf
+    if best <= near:
+        return best
+    tree = Sequence(tuple(Repeat(entry, times) for entry, times in way))
+    if delta >= _FLOOR:
+        return min(best, pld_epsilon(tree, levels, near, delta, calibrated.neighbours))
+    from dpspec.privacy.search import epsilon_spent  # below the library's floor: see the text at the top
+
+    one = dataclasses.replace(calibrated, tree=tree, ways=())
+    return min(best, _rdp_epsilon(one, delta), epsilon_spent(tree, levels, Fraction(delta), calibrated.neighbours, near))
 
 
 def _recheck_tail(calibrated: Calibrated) -> Recheck:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
+from urllib.parse import quote
 from xml.etree import ElementTree
 
 from dpspec.spec.diagnostics import Diagnostic
@@ -25,7 +26,7 @@ def as_sarif(rows: Iterable[Row]) -> str:
     for path, diagnostics in rows:
         for d in diagnostics:
             used[d.code] = None
-            location: dict[str, Any] = {"artifactLocation": {"uri": path.replace("\\", "/")}}
+            location: dict[str, Any] = {"artifactLocation": {"uri": quote(path.replace("\\", "/"), safe="/:")}}
             if d.span is not None:
                 location["region"] = {
                     "startLine": d.span.line,

@@ -161,4 +161,15 @@ CODES: dict[str, Code] = {
         bad="minimise multinomial(3) over simplex",
         good="minimise multinomial(3) over ball(l2, 5)",
     ),
+    "DP222": Code(
+        "The mean is not known to be 0",
+        "The algorithms for second moments subtract no mean: they estimate E x x^T, which is the covariance if the mean of x is 0 and the "
+        "covariance plus m m^T for a mean m. Constant records (1/2, 1/2) would have a covariance of 1/4 in every entry. So covariance(x) "
+        "is refused where the domain (coordinates of one sign) or the simulated law rules a mean of 0 out, and planned as what it is, "
+        "second-moment(x), where nothing says that the mean is 0: neither `assume centred of x` (or symmetric, or sub-gaussian, which "
+        "includes it) nor a simulated law whose mean is 0. precision(x) and subspace(x, k) are those of E x x^T by definition; where the "
+        "mean may be another one this is a warning.",
+        bad="estimate covariance(x)   # x in box(0, 1) by clip",
+        good="estimate second-moment(x)",
+    ),
 }

@@ -21,7 +21,7 @@ CODES: dict[str, Code] = {
     "DP603": Code(
         "the stated numbers contradict each other",
         "Two statements about one release cannot both be right: rho is mu^2/2 for Gaussian noise, a pure guarantee has delta 0, an epsilon "
-        "follows from mu and delta. Which of them was rounded or mistyped is for the author to say.",
+        "follows from mu and delta, a sampling rate is size over n. Which of them was rounded or mistyped is for the author to say.",
         bad="claim: {rho: 0.0728, mu: 0.376}",
         good="claim: {rho: 0.0728, mu: 0.3816}",
     ),
@@ -193,6 +193,10 @@ CODES: dict[str, Code] = {
     ),
     "DP645": Code("the stated delta is below what the parts need", "Deltas of the parts add up under composition."),
     "DP646": Code("the sampler's noise is not certified", "The noise source is not known to be a lattice sampler with fresh randomness."),
+    "DP647": Code(
+        "the auditor's own bounds contradict each other",
+        "A lower bound lies above an upper bound, so one of them is wrong. It is a fault of the auditor, and no verdict is given.",
+    ),
     # --------------------------------------------------------------------------------------------------------------- input
     "DP670": Code("the file cannot be read", "It is no YAML, JSON or CSV, or it repeats a key or expands too far."),
     "DP671": Code("unknown word in a description", "A misspelt key would be ignored silently, so it is an error."),

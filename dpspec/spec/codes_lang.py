@@ -193,7 +193,7 @@ CODES: dict[str, Code] = {
     "DP143": Code(
         "shares or parts that do not add up",
         "`share` is a positive weight in the common budget, given for every release or for none. `part` is a fraction of the records; "
-        "disjoint parts compose in parallel, so they add up to at most 1.",
+        "disjoint parts compose in parallel, so they add up to at most 1, and each has the whole budget: a share says nothing there.",
     ),
     "DP144": Code(
         "a target that cannot be met or means nothing",

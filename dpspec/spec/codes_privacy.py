@@ -152,9 +152,9 @@ CODES: dict[str, Code] = {
     "DP327": Code(
         title="a run failed after it had read the records",
         explanation=(
-            "Whether and how a run on private data fails may depend on a record, so no algorithm should: what could fail is refused when the plan is "
-            "made. This one failed all the same, which is a fault of the algorithm or of dpspec. Nothing was released; the cause is not told, since its "
-            "words may hold a record's. The same plan on simulated records (dpspec study) tells it."
+            "Whether and how a run on private data fails may depend on a record, so no algorithm should: what could fail is refused when "
+            "the plan is made. This one failed all the same, which is a fault of the algorithm or of dpspec. Nothing was released; the "
+            "cause is not told, since its words may hold a record's. The same plan on simulated records (dpspec study) tells it."
         ),
     ),
 }

@@ -204,10 +204,10 @@ class Minimise(Node):
 
 
 class Estimate(Node):
-    """``estimate mean(x)``, ``covariance(x)``, ``precision(x)``, ``subspace(x, k)``."""
+    """``estimate mean(x)``, ``covariance(x)``, ``second-moment(x)``, ``precision(x)``, ``subspace(x, k)``."""
 
     kind: Literal["estimate"] = "estimate"
-    what: Literal["mean", "covariance", "precision", "subspace"]
+    what: Literal["mean", "covariance", "second-moment", "precision", "subspace"]
     of: str = "x"
     args: tuple[Expr, ...] = ()
     over: Set | None = Field(default=None, discriminator="kind")

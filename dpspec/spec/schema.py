@@ -172,7 +172,8 @@ def _release() -> dict[str, Any]:
                 "pairwise (1 - (y1 - y2)*<w, x1 - x2>)^2",
             ),
             "estimate": _text(
-                "mean(x), covariance(x), precision(x), subspace(x, k), theta in y = <theta, x> + noise, theta in y ~ glm(link), or "
+                "mean(x), covariance(x), second-moment(x), precision(x), subspace(x, k), theta in y = <theta, x> + noise, "
+                "theta in y ~ glm(link), or "
                 "theta in y = f(<theta, x>) + noise.",
                 "mean(x)",
                 "theta in y = <theta, x> + noise",

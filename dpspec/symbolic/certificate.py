@@ -25,6 +25,12 @@ class Local(Protocol):
     def spread(self, norm: float) -> float: ...
 
 
+class Error(Protocol):
+    """How far computed slopes may be from real ones: see :mod:`dpspec.symbolic.running`."""
+
+    def value(self) -> float: ...
+
+
 Method: TypeAlias = Literal["closed form", "interval branch and bound", "none"]
 
 
@@ -41,7 +47,8 @@ class Certificate:
     when the loss has a data-independent term that is neither ridge, l1 nor one group norm. ``classes``: K of ``factor`` times a
     multinomial loss, whose weights are a K x d matrix and which has no ``form``; 1 for a loss of one margin. ``at_zero``: a bound of the
     loss of a record at w = 0, above the infimum of the loss (logistic and multinomial losses; infinite for others). ``local``: the
-    gradients at weights of a given norm (:mod:`dpspec.symbolic.local`), None without a closed form.
+    gradients at weights of a given norm (:mod:`dpspec.symbolic.local`), None without a closed form. ``error``: how far the slope that
+    doubles compute may be from the real one (:mod:`dpspec.symbolic.running`); the other constants are about the real function.
     """
 
     name: str
@@ -69,6 +76,7 @@ class Certificate:
     factor: Fraction = Fraction(1)
     at_zero: float = math.inf
     local: Local | None = None
+    error: Error | None = None
 
     @property
     def ok(self) -> bool:
@@ -89,9 +97,10 @@ class Certificate:
 
     @property
     def margin_loss(self) -> MarginLoss:
-        """The data part as vectorised functions. Raises ValueError when the loss has no normal form."""
+        """The data part as vectorised functions, whose derivatives keep to ``slope`` and ``curve`` whatever doubles make of the expression.
+        Raises ValueError when the loss has no normal form."""
         if self.form is None:
             raise ValueError(f"the loss {self.name} has no normal form")
         from dpspec.symbolic.margin import MarginLoss
 
-        return MarginLoss(self.name, self.form)
+        return MarginLoss(self.name, self.form, self.slope, self.curve)

@@ -29,6 +29,7 @@ from dpspec.symbolic.local import local_lipschitz
 from dpspec.symbolic.losses import recognise
 from dpspec.symbolic.normal import BadParameter, NoNormalForm, NoValue, Poly, Scope, normal_form
 from dpspec.symbolic.parts import Case, Parts, cases, of_difference, split
+from dpspec.symbolic.running import SlopeError
 
 SetLike: TypeAlias = Set | Domain
 
@@ -80,6 +81,11 @@ def certify(
     except OverflowError:
         text = "the domains are so large that the derivative of the loss does not fit a double"
         return _refused(Finding("DP217", "warning", text, "Shrink the constraint set or the record domain."), claims)
+    except NoNormalForm as error:
+        return _refused(
+            Finding("DP200", "warning", f"no certificate for this loss: {error}", "Declare the constant and let the gradient be clipped."),
+            claims,
+        )
     return replace(draft.certificate, findings=(*draft.certificate.findings, *answer(draft, claims)))
 
 
@@ -189,6 +195,7 @@ def _constants(parts: Parts, cases: tuple[Case, ...], margin: Margin, x: Domain)
         at_zero=_at_zero(parts.data) if name == "logistic" else math.inf,
         group=None if parts.group is None else GroupTerm(float(parts.group[0]), parts.group[1]),
         local=local_lipschitz(cases, margin, x.l2),
+        error=SlopeError(cases, margin, _up(slope)),
     )
     draft = Draft(certificate, parts, cases, margin, x, slope, curve, least, max(strong, Fraction(0)), points, concave)
     boxes = sum(r.boxes for _, r in results)

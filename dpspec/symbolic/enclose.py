@@ -19,7 +19,7 @@ from flint import ctx
 from dpspec.numeric.rounding import down, up
 from dpspec.symbolic.balls import Balls, exact, hull, lower, upper
 from dpspec.symbolic.jets import jet
-from dpspec.symbolic.normal import Poly
+from dpspec.symbolic.normal import Fn, Poly, Pow
 
 What: TypeAlias = Literal["abs-first", "abs-second", "minus-second"]
 
@@ -27,6 +27,11 @@ What: TypeAlias = Literal["abs-first", "abs-second", "minus-second"]
 Box: TypeAlias = tuple[Fraction, Fraction, Fraction, Fraction]
 
 MAX_BOXES = 3_000
+#: Boxes times the size of the expression: a long or deep loss takes no longer than a short one. Few boxes still bound, less tightly.
+MAX_WORK = 45_000
+LEAST_BOXES = 40
+#: When so many boxes have not shown one point at which the function is finite, more will not.
+HOPELESS = 64
 #: A box narrower than this part of the domain on which nothing finite can be said is a singularity or a kink.
 NARROW = Fraction(1, 2**30)
 
@@ -65,7 +70,23 @@ def supremum(
     only when phi' may jump downwards (an upward jump is convex). The search also stops when the gap is below ``floor``.
     """
     with ctx.workprec(80):
-        return _search(_evaluator(p, what), boxes, what, tolerance, floor, limit)
+        return _search(_evaluator(p, what), boxes, what, tolerance, floor, min(limit, max(LEAST_BOXES, MAX_WORK // size(p))))
+
+
+def size(p: Poly) -> int:
+    """How many functions, powers and products one evaluation computes."""
+    count = 1
+    for mono, _ in p.terms:
+        for atom, exponent in mono:
+            count += abs(exponent).bit_length()
+            match atom:
+                case Fn(args=args):
+                    count += sum(size(inner) for inner in args)
+                case Pow(base=inner):
+                    count += size(inner)
+                case _:
+                    pass
+    return count
 
 
 Evaluator: TypeAlias = Callable[[Box], tuple[Any, Any]]
@@ -147,7 +168,7 @@ def _search(evaluate: Evaluator, boxes: Sequence[Box], what: What, tolerance: fl
 
     while heap:
         top = -heap[0][0]
-        if top <= best + max(tolerance * abs(best), floor) or count >= limit:
+        if top <= best + max(tolerance * abs(best), floor) or count >= limit or (count >= HOPELESS and best == -math.inf):
             break
         _, _, box = heapq.heappop(heap)
         du, dy = box[1] - box[0], box[3] - box[2]

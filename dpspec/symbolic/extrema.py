@@ -11,7 +11,7 @@ from typing import TypeAlias
 from dpspec.domains.domain import Margin
 from dpspec.symbolic.convexity import curvature
 from dpspec.symbolic.losses import Constants, constants, drop_free, recognise
-from dpspec.symbolic.normal import add, substitute, var, variables
+from dpspec.symbolic.normal import NoNormalForm, add, substitute, var, variables
 from dpspec.symbolic.parts import Case, labels
 
 #: A margin and a label.
@@ -57,7 +57,10 @@ def _branch_and_bound(case: Case, margin: Margin, by_rules: bool) -> Result:
     assert margin.low is not None
     assert margin.high is not None
     ends = [(v, v) for v in case.y.values] or [(known(case.y.low), known(case.y.high))]
-    residual = drop_free(substitute(case.form, {"u": add(var("u"), var("y"))}))
+    try:
+        residual = drop_free(substitute(case.form, {"u": add(var("u"), var("y"))}))
+    except NoNormalForm:  # too long once u + y stands for u
+        residual = case.form
     shifted = "y" not in variables(residual)
     if shifted:
         # a function of s = u - y: one dimension instead of two, with exactly the same range, and squares of s stay whole

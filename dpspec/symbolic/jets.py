@@ -122,7 +122,8 @@ def _atom_power(atom: Any, exponent: int, env: Mapping[str, Any], alg: Algebra, 
             base = Jet((zero + alg.pi(), zero, zero, zero)[: order + 1])
         case Fn(name="pos" | "abs" as name, args=(inner,), params=()) if exponent >= 2:
             # max(0, z)^k and |z|^k have a continuous derivative for k >= 2, which a product of two kinks would not show
-            return _compose(alg.unary(name, (Fraction(exponent),), jet(inner, env, alg, order).d[0]), jet(inner, env, alg, order), alg)
+            z_jet = jet(inner, env, alg, order)
+            return _compose(alg.unary(name, (Fraction(exponent),), z_jet.d[0]), z_jet, alg)
         case Fn(name=name, args=(inner,), params=params):
             z_jet = jet(inner, env, alg, order)
             base = _compose(alg.unary(name, params, z_jet.d[0]), z_jet, alg)

@@ -18,8 +18,10 @@ from dpspec.symbolic.jets import Outer, jet
 from dpspec.symbolic.losses import recognise
 from dpspec.symbolic.normal import NoNormalForm, Poly, Scope, normal_form, text
 from dpspec.symbolic.parts import split
+from dpspec.symbolic.stable import stable
 
 Vector: TypeAlias = NDArray[np.float64]
+_LARGEST = float(np.finfo(np.float64).max)
 #: A function of u and y, elementwise.
 Direct: TypeAlias = Callable[[Vector, Vector], Vector]
 
@@ -30,10 +32,17 @@ class MarginLoss:
 
     At a kink ``derivative`` is a subgradient (for max(0, z) the one from the left, zero at z = 0; for |z| zero), and ``second`` leaves
     the kink out. Values that overflow are infinite, without a warning. Pairwise losses with two labels take the second as ``y2``.
+
+    What is evaluated is a direct formula, or the form of :mod:`dpspec.symbolic.stable`. Neither is the real function: where terms cancel or
+    overflow, results may be off by more than the function itself, or no number at all. With ``limit`` and ``curve``, certified bounds of
+    the first and the second derivative, the results keep to them (:func:`bounded`); how far they may be from the real ones is said by
+    :func:`dpspec.symbolic.running.slope_error`.
     """
 
     name: str
     form: Poly
+    limit: float = math.inf
+    curve: float = math.inf
     #: The direct formulas of the value and the derivatives, None where there is none: looked up once, called once a block of records.
     direct: tuple[Direct | None, ...] = field(init=False, compare=False, repr=False)
 
@@ -44,21 +53,35 @@ class MarginLoss:
         return self._order(u, y, y2, 0)
 
     def derivative(self, u: ArrayLike, y: ArrayLike = 0.0, y2: ArrayLike = 0.0) -> Vector:
-        return self._order(u, y, y2, 1)
+        return self._order(u, y, y2, 1) if self.limit == math.inf else bounded(self._order(u, y, y2, 1), self.limit)
 
     def second(self, u: ArrayLike, y: ArrayLike = 0.0, y2: ArrayLike = 0.0) -> Vector:
-        return self._order(u, y, y2, 2)
+        return self._order(u, y, y2, 2) if self.curve == math.inf else bounded(self._order(u, y, y2, 2), self.curve)
 
     def _order(self, u: ArrayLike, y: ArrayLike, y2: ArrayLike, order: int) -> Vector:
         a, b, c = (np.asarray(v, dtype=np.float64) for v in (u, y, y2))
         shape = a.shape if a.shape == b.shape and not c.shape else np.broadcast_shapes(a.shape, b.shape, c.shape)
         short = self.direct[order]
         with np.errstate(all="ignore"):
-            out = short(a, b) if short else jet(self.form, {"u": a, "y": b, "y1": b, "y2": c}, _ARRAYS, order).d[order]
+            out = short(a, b) if short else self._general(a, b, c, order)
         return out if out.shape == shape else np.array(np.broadcast_to(out, shape))
+
+    def _general(self, u: Vector, y: Vector, y2: Vector, order: int) -> Vector:
+        written = stable(self.form, order)
+        env = {"u": u - y} if written.residual else {"u": u, "y": y, "y1": y, "y2": y2}
+        out: Vector = jet(written.form, env, _ARRAYS, order).d[order]
+        return out
 
     def __str__(self) -> str:
         return f"{self.name}: {text(self.form)}"
+
+
+def bounded(v: Vector, cap: float) -> Vector:
+    """The entries in [-cap, cap]: one beyond goes to the end, one that is not finite to 0, each by itself. ``v`` where nothing changes."""
+    cap = min(cap, _LARGEST)
+    if v.size == 0 or (v.min() >= -cap and v.max() <= cap):  # a NaN fails both
+        return v
+    return np.clip(np.where(np.isfinite(v), v, 0.0), -cap, cap)
 
 
 def margin_functions(loss: Expr, names: Mapping[str, Fraction | int | float] | None = None) -> MarginLoss:

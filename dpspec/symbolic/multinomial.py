@@ -125,6 +125,18 @@ class Local:
         return 2 * self.length(norm)
 
 
+@dataclass(frozen=True, slots=True)
+class Error:
+    """As :class:`dpspec.symbolic.running.SlopeError`. Every exp(z_j - max z) is off by 2^-53 |z_j - max z| and 32 units, of itself, so by
+    at most 33 units of 1; their sum by K more; p has entries that sum to 1, so |p - e_y|_2 is off by no more than both together."""
+
+    classes: int
+    factor: float
+
+    def value(self) -> float:
+        return (2 * self.classes + 128) * 2.0**-53 * self.factor
+
+
 def _largest(K: Fraction, rho: Fraction) -> Fraction:
     """(2): a bound of the largest probability, that of the label included."""
     return 1 / (1 + (K - 1) * exp_down(-rho * sqrt_up(K / (K - 1))))
@@ -189,6 +201,7 @@ def certificate(loss: Multinomial, parts: Parts, over: Domain, x: Domain, y: Dom
         factor=loss.factor,
         at_zero=up(loss.factor * padded_up(math.log(K))),
         local=None if x.l2 is None else Local(K, loss.factor, x.l2),
+        error=Error(K, up(loss.factor)),
         evidence=_evidence(loss, bounds, rho, parts),
         exact_regulariser=plain,
     )

@@ -145,7 +145,7 @@ def test_add_remove_divides_by_the_public_n():
     values = []
 
     class Spy(Silent):
-        def gaussian(self, name, value, *, sensitivity):
+        def draw(self, name, value, *, sensitivity):
             values.append(value.copy())
             return value
 
@@ -162,7 +162,7 @@ def test_the_regulariser_is_not_noised():
     seen = []
 
     class Spy(Silent):
-        def gaussian(self, name, value, *, sensitivity):
+        def draw(self, name, value, *, sensitivity):
             seen.append(float(value[0]))
             return value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
 from dpspec.algorithms import sets
-from dpspec.algorithms.sets import ConstraintSet, constraint_set
+from dpspec.algorithms.sets import ConstraintSet, constraint_set, project_l1, project_simplex
 from dpspec.spec.expr import num
 from dpspec.spec.model import Ball, Box, Finite, Reals, Simplex, Sparse
 
@@ -172,3 +173,26 @@ def test_sets_of_a_spec():
     assert constraint_set(Sparse(k=num(3)), {}).k == 3
     with pytest.raises(ValueError, match="finite set"):
         constraint_set(Finite(values=(num(1),)), {})
+
+
+@pytest.mark.parametrize("large", [1e15, 1e17, 1e150, 1e300])
+def test_a_projection_of_a_huge_vector_is_a_corner(large: float) -> None:
+    """The total is lost beside such entries, which used to leave no entry to keep."""
+    v = np.array([3.0, large, 2.0, -large / 2])
+    assert np.array_equal(project_simplex(v), [0.0, 1.0, 0.0, 0.0])
+    assert np.array_equal(project_l1(-v, 2.0), [0.0, -2.0, 0.0, 0.0])
+    tied = project_simplex(np.array([large, large, 0.0]), 3.0)
+    assert np.array_equal(tied, [1.5, 1.5, 0.0])
+
+
+def test_a_root_is_found_where_brents_method_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    import scipy.optimize
+
+    from dpspec.algorithms.sets import _root
+
+    gave_up = SimpleNamespace(converged=False)
+    monkeypatch.setattr(scipy.optimize, "brentq", lambda *a, **k: (0.0, gave_up))
+    for root in (1e-200, 0.3, 12345.0):
+        assert _root(lambda m, r=root: r - m, -1.0, 1e9) == pytest.approx(root, rel=1e-15)
+    assert _root(lambda m: -1.0, 0.0, 1.0) == 0.0
+    assert _root(lambda m: 1.0, 0.0, 1.0) == 1.0

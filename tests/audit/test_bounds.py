@@ -184,13 +184,14 @@ def test_svt_split_by_other_quadrature() -> None:
         return quad(f, -90, 90, points=[0, 0.5, 1], limit=500)[0]
 
     assert svt_split(2, 2, 1, 5, 5) == pytest.approx(math.log(chance(0, 1) / chance(1, 0)), rel=1e-6)
-    (c,) = parts_of("replace_one", {"type": "svt", "threshold_scale": 2, "query_scale": 2, "queries": 20})
+    (c,) = parts_of("replace_one", {"type": "svt", "sensitivity": 1, "threshold_scale": 2, "query_scale": 2, "queries": 20})
     assert 8.3466 <= c.pure_at_least <= c.pure == 10.0
 
 
 def test_correct_svt_keeps_its_claim() -> None:
     c = 3  # Lyu, Su, Li: Lap(2/eps) on the threshold, Lap(4c/eps) on queries, stop after c positives
-    (found,) = parts_of("replace_one", {"type": "svt", "threshold_scale": 2.0, "query_scale": 4.0 * c, "cutoff": c, "queries": 50})
+    event = {"type": "svt", "sensitivity": 1, "threshold_scale": 2.0, "query_scale": 4.0 * c, "cutoff": c, "queries": 50}
+    (found,) = parts_of("replace_one", event)
     assert found.pure == pytest.approx(1.0)
     assert 0.3 < found.pure_at_least <= 1.0
 

@@ -63,7 +63,8 @@ def test_a_constant_cannot_take_the_place_of_a_bound_that_is_enforced_or_proved(
 
 def test_words_in_a_finite_set_have_a_length() -> None:
     """x in {0, 1}^4: |x|_2 <= 2, so one replaced record moves the second moment by at most sqrt(2)*2^2/n in the Frobenius norm."""
-    plan = make_plan(parse_text(text(domain="in {0, 1} by map(0 -> 0, 1 -> 1)"), path="t.dps", surface="dps"))
+    spec = text(domain="in {0, 1} by map(0 -> 0, 1 -> 1)").replace("covariance(x)", "second-moment(x)")
+    plan = make_plan(parse_text(spec, path="t.dps", surface="dps"))
     (noise,) = plan.to_json()["releases"][0]["noise"]
     assert noise["sensitivity"] == pytest.approx(2**0.5 * 4 / 1000, rel=1e-12)
 

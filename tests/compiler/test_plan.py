@@ -176,7 +176,7 @@ def test_diff_names_what_became_weaker() -> None:
     assert ("privacy", "stronger") in back
     assert ("privacy", "weaker") not in back
     relation = plan(CLASSIFY.replace("replace-one", "add-remove"), check=False).to_json()
-    assert any(c.what == "neighbours" and c.direction == "weaker" for c in compare(old, relation))
+    assert any(c.what == "neighbours" and c.direction == "incomparable" for c in compare(old, relation))
 
 
 def test_lock_file_is_whole(tmp_path) -> None:

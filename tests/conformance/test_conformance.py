@@ -122,7 +122,7 @@ def test_a_release_draws_exactly_its_plan_and_keeps_nothing_unpaid(module: Modul
     )
     first, second = (next(iter(r.outputs.values())) for r in (record, again))
     assert any(not np.array_equal(first[k], second[k]) for k in first), "two releases with fresh noise are equal"
-    allowed = {"plan_sha256", "mode", "started", "finished", "environment", "events", "guarantee", "ledger", "outputs"}
+    allowed = {"plan_sha256", "mode", "started", "finished", "environment", "events", "guarantee", "schedule", "ledger", "outputs"}
     assert record.to_json().keys() == allowed
     words = json.dumps({k: v for k, v in record.to_json().items() if k != "outputs"}).lower()
     for word in ("error", "residual", "loss", "accuracy", "risk", "touched"):

@@ -21,7 +21,7 @@ from scipy.sparse import csr_array
 
 from dpspec.compiler.passes import compile_draft
 from dpspec.data.records import Records
-from dpspec.lang.source import Parsed, parse_expr
+from dpspec.lang.source import Parsed, parse_expr, parse_text
 from dpspec.numeric.norms import OutOfRange
 from dpspec.privacy.channels import wishart_outer
 from dpspec.privacy.channels.cube import Cube
@@ -461,3 +461,37 @@ def test_a_cap_is_drawn_around_every_record_in_a_moment(magnitude: float, dim: i
     p, q = float(cap.inside), (1 - float(cap.inside)) * cap.mass / (1 - cap.mass)
     expected = p + q if cap.height > 0 else 1.0
     assert abs(near - expected) <= 6 * math.sqrt(max(expected * (1 - expected), 1 / users) / users)
+
+
+# ----------------------------------------------------------------------------------------------------------- refused by plans
+
+SPEC = """analysis "sizes"
+data
+  n = 1000, d = 3
+  from memory target "y"
+  private, unit person, neighbours replace-one
+  x in ball(l2, {radius}) by scale
+privacy {model}
+  epsilon = 1, delta = 1e-6
+release r
+  estimate {what}
+  by {by}
+"""
+
+
+@pytest.mark.parametrize(
+    ("radius", "model", "what", "by"),
+    [
+        ("1e-200", "central", "covariance(x)", "dp-covariance-gaussian"),
+        ("1e-140", "central", "precision(x)", "dp-precision-covariance"),
+        ("1", "nldp", "covariance(x)", "ldp-thresholding with r = 1e100"),
+        ("1", "nldp", "covariance(x)", "ldp-thresholding with r = 1e200, gamma = 1"),
+        ("1", "nldp", "theta in y = <theta, x> + noise", "nldp-sparse-linear-regression with r = 1e90, tau2 = 1e90"),
+    ],
+)
+def test_a_plan_whose_sizes_doubles_cannot_carry_is_refused(radius: str, model: str, what: str, by: str) -> None:
+    draft = compile_draft(parse_text(SPEC.format(radius=radius, model=model, what=what, by=by), surface="dps"))
+    errors = [d for d in draft.diagnostics if d.severity == "error"]
+    assert [d.code for d in errors] == ["DP407"], errors
+    assert any(word in errors[0].message for word in ("must be positive and finite", "must be at least", "must lie between", "overflows"))
+    assert "other units" in errors[0].help

@@ -1,8 +1,8 @@
-"""What a run does after it has seen the records is the same whatever they are: exit, words, progress, warnings, files and their sizes and times,
-shapes and types of the released arrays, and the record but for the numbers that the plan paid for.
+"""What a run does after it has seen the records is the same whatever they are: exit, words, progress, warnings, files and their sizes and
+times, shapes and types of the released arrays, and the record but for the numbers that the plan paid for.
 
-Every algorithm, in each of its variants, goes through the executor in release mode on data sets of hostile records and on their neighbours. No
-algorithm is named here.
+Every algorithm, in each of its variants, goes through the executor in release mode on data sets of hostile records and on their
+neighbours. No algorithm is named here.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ LOSSES = {
 
 
 def regression(parsed: Parsed, loss: str, top: str) -> Parsed:
-    """The spec with responses in [-top, top] in the place of labels. A set of weights that is R^d becomes a ball, where the loss needs one."""
+    """The spec with responses in [-top, top] in the place of labels. A set of weights that is R^d becomes a ball, where the loss needs
+    one."""
     a = parsed.analysis
     box = Box(low=parse_expr(f"-{top}"), high=parse_expr(top))
     x = [domain for domain in a.data.domains if domain.variable != "y"]
@@ -109,7 +110,7 @@ def neighbours(c: Case) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     every = list(hostile(c))
     for k, (x, y) in enumerate(bases(c)):
         yield x, y
-        for row, response in every[k % 2 :: 2] if k else every:  # all of them beside zeros, half of them beside the others
+        for row, response in every[k % 3 :: 3] if k else every:  # all of them beside zeros, a third of them beside each of the others
             other, responses = x.copy(), y.copy()
             other[0], responses[0] = row, response
             yield other, responses
@@ -160,7 +161,7 @@ def test_a_run_ends_alike_on_hostile_neighbours(
     seen = []
     every = list(neighbours(c))
     if not request.node.callspec.id.endswith("as it is"):  # a part of them, another one in every variant
-        every = every[sum(map(ord, request.node.callspec.id)) % 3 :: 3]
+        every = every[sum(map(ord, request.node.callspec.id)) % 4 :: 4]
     for i, (x, y) in enumerate(every):
         out = tmp_path / str(i) if i % 4 == 0 else None
         found = outcome(plan, handed(c, x, y), out, capfd)
@@ -262,4 +263,4 @@ def test_a_failure_says_nothing_of_a_record() -> None:
 def test_every_algorithm_is_here() -> None:
     assert {str(p.id).split(",")[0] for p in CASES} == {m.CARD.id for m in ALGORITHMS}
     for name in LOSSES:
-        assert len([p for p in CASES if str(p.id).endswith(name)]) >= 5, name
+        assert len([p for p in CASES if str(p.id).endswith(name)]) >= 3, name

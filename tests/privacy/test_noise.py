@@ -290,3 +290,19 @@ def test_public_randomness_is_recorded_and_rebuilt():
     assert not np.array_equal(a, PublicRandomness(3).gaussian_matrix("other", 4, 2))
     assert [entry["name"] for entry in public.record()] == ["projection", "hash"]
     assert public.record()[0]["seed"] == 3
+
+
+@pytest.mark.parametrize("size", [1.0, 1e12, 1e15, 1e150])
+def test_a_value_far_above_its_sensitivity_is_rounded_like_any_other(size: float) -> None:
+    """No error at some size of a private value: whether it is reached would tell. The sum is exact on the grid, as with small values."""
+    from fractions import Fraction
+
+    from dpspec.privacy.noise import add_rounded
+
+    step = 0.3
+    grid = Fraction(2) ** (math.frexp(step)[1] - 1 - 26)
+    values, draw = np.array([size, -size / 3, 0.1]), np.array([0.25, 1e3, -size])
+    found = add_rounded(values, draw, step, SecureNoise())
+    for a, b, c in zip(values, draw, found, strict=True):
+        exact = (round(Fraction(a) / grid) + round(Fraction(b) / grid)) * grid
+        assert c == float(exact)

@@ -446,7 +446,7 @@ def test_values_by_hand() -> None:
 
 def test_stability_far_out() -> None:
     far = np.array([-1e4, -800.0, 800.0, 1e4])
-    logistic = go(LOGISTIC).margin_loss
+    logistic = go(LOGISTIC, w=Domain(shape="reals")).margin_loss  # over the unit ball slopes are cut to those that occur there
     np.testing.assert_array_equal(logistic.value(far, 1.0), [1e4, 800.0, 0.0, 0.0])
     np.testing.assert_array_equal(logistic.derivative(far, 1.0), [-1.0, -1.0, 0.0, 0.0])
     sigmoid = MarginLoss("sigmoid", named_loss("sigmoid", ()))

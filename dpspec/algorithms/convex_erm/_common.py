@@ -33,6 +33,8 @@ def refused(
         return "the loss has no certificate"
     if not (math.isfinite(p.loss.lipschitz) and p.loss.lipschitz > 0):
         return "no finite Lipschitz constant of the loss is proved over the enforced record domain"
+    if not p.loss.lipschitz * p.n < LARGEST:
+        return "the sum of the records' gradients may leave the range of doubles"
     if not p.loss.convex:
         return "the loss is not proved convex in w"
     if not (
@@ -69,6 +71,9 @@ def mean_sensitivity(p: Problem, count: int | None = None) -> float:
     return math.nextafter(moved(p) * p.loss.lipschitz / (p.n if count is None else count) * summed(p, count), math.inf)
 
 
+#: Sums of gradients stay below this: in the range of doubles with room for add-remove, and after a division by a share.
+LARGEST: Final = 1e280
+
 #: Of 2L (of L): rounding errors of a record's own gradient, with room; and the least share, so that they are never scaled up past that.
 _SLACK: Final = 1e-9
 _FLOOR: Final = 1e-6
@@ -90,6 +95,15 @@ def steepness(p: Problem, w: Vector) -> float:
     return min(1.0, max(here / (moved(p) * p.loss.lipschitz) + _SLACK, _FLOOR))
 
 
+def exact_gradient(records: Any, p: Problem, w: Vector, count: int | None = None) -> Vector:
+    """(1/count) sum of the gradients of the data part at ``w``, each no longer than gradients there are (``Loss.lipschitz_at``): what
+    :func:`steepness` takes for granted is made true of the doubles that are summed. Without noise: for the meter alone."""
+    assert p.loss is not None
+    f, n, here = p.objective, p.n if count is None else count, p.loss.lipschitz_at(norm(w))
+    total: Vector = f.data_gradient(w, records, n, within=here) if here < p.loss.lipschitz else f.data_gradient(w, records, n)
+    return total
+
+
 def noisy_gradient(release: Any, records: Any, p: Problem, w: Vector) -> Vector:
     """The draw ``gradient`` of the mean gradient of the data part at ``w``, an iterate, so a function of earlier releases.
 
@@ -98,7 +112,7 @@ def noisy_gradient(release: Any, records: Any, p: Problem, w: Vector) -> Vector:
     under replace-one, and the noisy one multiplied by it: adaptive composition at the planned noise multiplier.
     """
     share = steepness(p, w)
-    noisy: Vector = release.draw("gradient", p.objective.data_gradient(w, records, p.n) / share, sensitivity=mean_sensitivity(p))
+    noisy: Vector = release.draw("gradient", exact_gradient(records, p, w) / share, sensitivity=mean_sensitivity(p))
     return noisy * share
 
 

@@ -4,9 +4,9 @@ At a step at y with the anchor z two kinds of vectors are released, and nothing 
 
 * ``anchor``: grad F(z) + N(0, s_a^2 I) or less where gradients at z are short, F the mean over all records, sensitivity 2L/n (replace-one);
 * ``difference``: the mean over a fresh secret batch of b records of grad f(y) - grad f(z), plus noise. A record's summand has norm at most
-  c = min(2L, B|y - z|), so under replace-one the mean moves by 2c/b. y and z are functions of earlier releases, so the vector is scaled
-  by 2L/c first and the noise is drawn at the sensitivity 4L/b that stands in the plan: adaptive composition at a fixed noise
-  multiplier (000 has the full 2G for every step and treats it as 1).
+  c = min(2L, B|y - z|), to which its difference of slopes is cut in the doubles that run, so under replace-one the mean moves by 2c/b.
+  y and z are functions of earlier releases, so the vector is scaled by 2L/c first and the noise is drawn at the sensitivity 4L/b that
+  stands in the plan: adaptive composition at a fixed noise multiplier (000 has the full 2G for every step and treats it as 1).
 
 The batch is a uniform subset of exactly b of the n records, drawn for every step: the sampler that the accountant assumes under
 replace-one. Documents draw one record; then the noise that a record needs when it is drawn (4L against a mean over all) makes the method
@@ -85,8 +85,9 @@ def difference(release: Any, records: Any, p: Problem, b: int, y: Vector, z: Vec
     f, whole = p.objective, 2.0 * p.loss.lipschitz
     batch = records.take(release.batch("difference"))
     rounding = (summed(p, b) - 1.0) * whole  # of the two sums, next to which c may be small
-    bound = min(whole, max(p.loss.smooth * norm(y - z), _FLOOR * whole) * _SLACK + rounding)
-    change = (f.data_gradient(y, batch, b) - f.data_gradient(z, batch, b)) * (whole / bound)
+    within = max(p.loss.smooth * norm(y - z), _FLOOR * whole) * _SLACK
+    bound = min(whole, within + rounding)
+    change = f.data_difference(y, z, batch, b, within=min(whole, within)) * (whole / bound)
     noisy: Vector = release.draw("difference", change, sensitivity=difference_sensitivity(p, b))
     return noisy * (bound / whole)
 

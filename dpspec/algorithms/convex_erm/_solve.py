@@ -5,13 +5,15 @@ The objective is F(w) + extra/2 |w|^2 + <linear, w> over the set, mu-strongly co
 
 * at a prox-gradient step w = prox(z - eta*grad(z)) v = (z - w)/eta - grad(z) + grad(w) is a subgradient of the objective at w, so
   |w - w*| <= |v|/mu: Newton's or accelerated steps stop as soon as |v| and its rounding are within the tolerance;
-* where these do not get there, :mod:`dpspec.algorithms.proximal` does, in a number of steps that public numbers bound. So whether a run ends, and
-  how, is the same for every data set. A plan for whose numbers that proof fails is refused (:func:`unreached`).
+* where these do not get there, :mod:`dpspec.algorithms.proximal` does, in a number of steps that public numbers bound. So whether a run
+  ends, and how, is the same for every data set. A plan for whose numbers that proof fails is refused (:func:`unreached`).
 
 Gradients are computed in doubles, and the guarantee is about the point that is released: both proofs count their rounding. With
 u = 2^-53, a sum of m vectors of length at most L is off by at most m u m L in any order of summation (Higham 2002, section 4.2), a margin
-<w, x> by d u |w||x|, which turns a record's gradient by d u |w| B at most, and one slope by a few u L. The second proof takes margins by a
-compensated product and sums exactly, which leaves 2 u |w||x| and u of the sum. A step is rounded by a few u of its point and its length.
+<w, x> by d u |w||x|, which turns a record's gradient by d u |w| B at most, and one slope by a few u L beside what its evaluation loses
+(``error``, :mod:`dpspec.symbolic.running`: the proof is about the real gradients, and slopes of terms that cancel are far from them). The
+second proof takes margins by a compensated product and sums exactly, which leaves 2 u |w||x| and u of the sum. A step is rounded by a few u
+of its point and its length.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.proximal import ERRORS, MOST_STEPS, Course, course, follow
 from dpspec.algorithms.sets import ConstraintSet, Vector, constraint_set
 
-_U: Final = 2.0**-53
-_OPERATIONS: Final = 64  # of one slope and of the last sums, with room
+U: Final = 2.0**-53
+OPERATIONS: Final = 64  # of one slope and of the last sums, with room
 
 #: Gradients are summed over so many records at a time and these sums exactly: rounding does not grow with their number.
 _ROWS: Final = 2048
@@ -61,13 +63,14 @@ def reach(
     at_zero: float = math.inf,
     classes: int = 1,
     plain: bool = True,
+    lost: float = 0.0,
 ) -> Reach:
     """The a priori proof in numbers. ``share``: records over n, at least 1; ``smooth``, ``lipschitz``: of one record; ``strong``: mu, the
     ridge in all; ``linear``: the norm of the linear term; ``at_zero``: how far a record's loss at 0 is above its infimum; ``plain``: the
-    regulariser is a ridge or nothing.
+    regulariser is a ridge or nothing; ``lost``: how far a record's computed gradient is from the real one at its margin.
 
-    |w0 - w*| is at most the set's extent and, where 0 is in the set, (share L + |linear|)/mu (strong monotonicity at 0, where l1 and group terms
-    are least) and what mu/2 |w*|^2 - |linear||w*| <= share*at_zero allows.
+    |w0 - w*| is at most the set's extent and, where 0 is in the set, (share L + |linear|)/mu (strong monotonicity at 0, where l1 and
+    group terms are least) and what mu/2 |w*|^2 - |linear||w*| <= share*at_zero allows.
     """
     start = over.start(d)
     far, here = over.distance_bound(d), norm(start)
@@ -77,21 +80,21 @@ def reach(
             far = min(far, (linear + math.sqrt(linear**2 + 2 * strong * share * at_zero)) / strong)
     longest = here + 2 * far + tolerance / strong  # of all points of the course
     steep = share * smooth + strong
-    data = share * (_OPERATIONS * lipschitz + (4 + (d // classes if classes > 1 else 0)) * smooth * longest)
+    data = share * (OPERATIONS * lipschitz + (4 + (d // classes if classes > 1 else 0)) * smooth * longest)
     pull = share * lipschitz + strong * longest + linear
-    step = _step_rounding(over, d, plain) * (2 * steep * longest + pull)
-    error = _U * (data + step + 4 * (strong * longest + linear))
+    step = step_rounding(over, d, plain) * (2 * steep * longest + pull)
+    error = share * lost + U * (data + step + 4 * (strong * longest + linear))
     return Reach(ERRORS * error, course(steep, strong, far, tolerance))
 
 
-def _step_rounding(over: ConstraintSet, d: int, plain: bool) -> int:
+def step_rounding(over: ConstraintSet, d: int, plain: bool) -> int:
     """Of a point and its prox, in u: sorted sums and roots of all coordinates are off by more than entries that are clipped or scaled."""
     return 8 if plain and over.kind in ("reals", "l2", "linf", "box") else 8 + 4 * d
 
 
 def unreached(p: Problem, tolerance: float, extra: float, linear: float = 0.0) -> str | None:
-    """Why a run could end without the tolerance for some data set: a public reason, so that no run does. ``extra``: the least weight that is
-    added to the ridge; ``linear``: the largest norm of the linear term."""
+    """Why a run could end without the tolerance for some data set: a public reason, so that no run does. ``extra``: the least weight that
+    is added to the ridge; ``linear``: the largest norm of the linear term."""
     assert p.loss is not None
     room = ROOM if p.neighbours == "add-remove" else 1
     over, strong = constraint_set(p.task.over, p.facts), p.loss.l2 + extra
@@ -107,18 +110,20 @@ def unreached(p: Problem, tolerance: float, extra: float, linear: float = 0.0) -
         at_zero=p.loss.at_zero,
         classes=p.loss.classes,
         plain=p.loss.smooth_penalty,
+        lost=p.loss.gradient_error(),
     )
     where = f" of up to {ROOM}*n records" if room > 1 else ""
     if not tolerance >= found.least:
         return (
             f"tolerance = {tolerance:g} is below the rounding errors of the solver in doubles for some data set{where} (at least "
-            f"{1.05 * found.least:.2g} here; a larger ridge or a smaller set after `over` lowers it), and whether it is reached would tell about the records"
+            f"{1.05 * found.least:.2g} here; a larger ridge or a smaller set after `over` lowers it), and whether it is reached would "
+            "tell about the records"
         )
     if found.course is None:
         condition = (room * p.loss.smooth + strong) / strong
         return (
-            f"its solver may need more than {MOST_STEPS} steps to tolerance = {tolerance:g} for some data set{where}: smoothness over strong "
-            f"convexity is {condition:.2g}; a larger ridge lowers it"
+            f"its solver may need more than {MOST_STEPS} steps to tolerance = {tolerance:g} for some data set{where}: smoothness over "
+            f"strong convexity is {condition:.2g}; a larger ridge lowers it"
         )
     return None
 
@@ -135,35 +140,36 @@ def stationary(
     limit: int = 100_000,
     *,
     at_zero: float = math.inf,
+    lost: float = 0.0,
 ) -> Vector:
     """A point within ``tolerance``/mu of the minimiser, mu = l2 + extra, rounding included. ``smooth``: the smoothness of the data part
-    over n records; ``lipschitz``: of one record; ``at_zero``: as for :func:`reach`.
+    over n records; ``lipschitz``: of one record; ``at_zero``, ``lost``: as for :func:`reach`.
 
     ``n`` is the public divisor. There may be more records (add-remove), and then the data part is steeper: the solver's steps follow how
     many there are, the tolerance does not, and only the time tells.
 
-    Newton steps on R^d with a ridge or no regulariser (d <= 1000), else accelerated prox-gradient with restarts; where they do not reach their
-    certificate (in ``limit`` steps), the course of :func:`reach`. Raises ``ValueError`` when its proof does not cover the tolerance either, which
-    plans exclude (:func:`unreached`; under add-remove for up to ``ROOM``*n records).
+    Newton steps on R^d with a ridge or no regulariser (d <= 1000), else accelerated prox-gradient with restarts; where they do not reach
+    their certificate (in ``limit`` steps), the course of :func:`reach`. Raises ``ValueError`` when its proof does not cover the tolerance
+    either, which plans exclude (:func:`unreached`; under add-remove for up to ``ROOM``*n records).
     """
     with np.errstate(all="ignore"):
         ridge = float(f.l2) + extra
         share = max(1.0, records.n / n)
         steep = share * smooth + ridge
-        turn = _U * _step_rounding(f.over, linear.size, f.smooth_penalty) * steep
+        turn = U * step_rounding(f.over, linear.size, f.smooth_penalty) * steep
 
         def gradient(w: Vector) -> Vector:
             return _mean_gradient(f, w, records, n) + ridge * w + linear
 
         def rounding(w: Vector) -> float:
-            data = share * ((min(records.n, _ROWS) + w.size + _OPERATIONS) * lipschitz + w.size * smooth * norm(w))
-            return float(_U * (data + 4 * (ridge * norm(w) + norm(linear))))
+            data = share * ((min(records.n, _ROWS) + w.size + OPERATIONS) * lipschitz + w.size * smooth * norm(w))
+            return float(share * lost + U * (data + 4 * (ridge * norm(w) + norm(linear))))
 
         def certified(z: Vector, g: Vector, w: Vector) -> bool:
             if not norm(z - w) * steep <= 0.5 * tolerance:
                 return False
             errors = rounding(z) + rounding(w) + turn * (norm(z) + norm(w))
-            return norm((z - w) * steep - g + gradient(w)) + errors <= tolerance
+            return bool(norm((z - w) * steep - g + gradient(w)) + errors <= tolerance)
 
         start = f.over.start(linear.size)
         if f.over.kind == "reals" and f.smooth_penalty and f.curvature is not None and start.size <= 1000:
@@ -185,6 +191,7 @@ def stationary(
             at_zero=at_zero,
             classes=getattr(f, "classes", 1),
             plain=f.smooth_penalty,
+            lost=lost,
         )
         if known.course is None or not tolerance >= known.least:
             raise ValueError("the tolerance that the guarantee needs is not certain to be reached")

@@ -2,11 +2,11 @@
 
     w: a point of the set with a subgradient of F + ridge/2 |w|^2 of norm at most g;   released: the projection of w + noise,
 
-Gaussian noise, or noise of density exp(-|z|/b) under a pure budget. Source: 000, section 3.1.1, Table 3.1 (Iyengar et al.
-2019, cited); sensitivity re-derived: exact minimisers of neighbours are at most 2L/(n mu) apart (replace-one), mu = lam + ridge, and
-each approximate one is within g/mu of its own: 2L/(n mu) + 2g/mu. The argument holds over any convex set and with an l1 or group term,
-unlike in the table. The solver is certain to get within g/mu, in a number of steps that public numbers bound (``_solve``): a run that stopped for
-want of it would tell about the records.
+Gaussian noise, or noise of density exp(-|z|/b) under a pure budget. Source: 000, section 3.1.1, Table 3.1 (Iyengar et al. 2019, cited);
+sensitivity re-derived: exact minimisers of neighbours are at most 2L/(n mu) apart (replace-one), mu = lam + ridge, and each approximate
+one is within g/mu of its own: 2L/(n mu) + 2g/mu. The argument holds over any convex set and with an l1 or group term, unlike in the
+table. The solver is certain to get within g/mu, in a number of steps that public numbers bound (``_solve``): a run that stopped for want
+of it would tell about the records.
 
 Bound: E F(w) - F* <= ridge D^2/2 + c/2 N + G sqrt(N) + g^2/(2 mu), N = E|noise|^2, c = B + lam + ridge, G = ridge*D on R^d
 (the noise has mean zero) and the largest slope on a set.
@@ -104,7 +104,8 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     assert p.loss is not None
     f = p.objective
-    w = stationary(f, records, p.n, p.loss.smooth, p.loss.lipschitz, np.zeros(p.d), t.ridge, t.tolerance, at_zero=p.loss.at_zero)
+    at_zero, lost = p.loss.at_zero, p.loss.gradient_error()
+    w = stationary(f, records, p.n, p.loss.smooth, p.loss.lipschitz, np.zeros(p.d), t.ridge, t.tolerance, at_zero=at_zero, lost=lost)
     noisy = release.draw("output", w, sensitivity=sensitivity(p, t))
     return Estimate(f.over.project(np.asarray(noisy)))
 

@@ -135,7 +135,9 @@ def sensitivity(p: Problem, t: Tunables) -> float:
     slope = min(t.clip * l1, p.loss.lipschitz * l2)
     # a score is an inner product of a vertex and a mean gradient with the ridge's: off by (d + 4)u of what it is at most, in both runs
     most = (sums.HIDDEN if p.neighbours == "add-remove" else 1) * slope + p.loss.l2 * l2**2
-    return sums.sensitivity(moved(p) * slope / p.n, p.n, moved(p), hidden=p.neighbours == "add-remove", beside=(p.d + 4) * most)
+    return sums.sensitivity(
+        moved(p) * slope / p.n, p.n, moved(p), hidden=p.neighbours == "add-remove", terms=8 * p.loss.classes, beside=(p.d + 4) * most
+    )
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
-from dpspec.algorithms.convex_erm._common import distance, prox, refused, start_gap
+from dpspec.algorithms.convex_erm._common import distance, exact_gradient, prox, refused, start_gap
 from dpspec.algorithms.convex_erm._reduced import BATCH, REACH, TAIL, TAU, bad_batch, estimate, noise, tree
 from dpspec.algorithms.convex_erm.dp_svrg import printed
 from dpspec.algorithms.estimate import Estimate, Published
@@ -164,7 +164,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     x = z = f.over.start(p.d)
     averaged = np.zeros(p.d)
     for epoch in range(t.T):
-        anchor = f.data_gradient(z, records, p.n)
+        anchor = exact_gradient(records, p, z)
         total, weight, weights = np.zeros(p.d), 1.0, 0.0
         for _ in range(t.m):
             y = t.th * x + (1 - t.th) * z

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
-from dpspec.algorithms.convex_erm._common import mean_sensitivity, refused, steepness
+from dpspec.algorithms.convex_erm._common import exact_gradient, mean_sensitivity, refused, steepness
 from dpspec.algorithms.convex_erm._reduced import bad_batch
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
@@ -141,7 +141,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     for step in range(t.T):
         batch = records.take(release.batch("gradient", records.n))
         share = steepness(p, w)  # the noise shrinks with it, as in noisy_gradient
-        g = release.draw("gradient", f.data_gradient(w, batch, t.b) / share, sensitivity=s) * share
+        g = release.draw("gradient", exact_gradient(batch, p, w, t.b) / share, sensitivity=s) * share
         if step >= t.T // 2:
             total += w
         w = f.prox(w - t.eta * (g + f.l2 * w), t.eta)

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
-from dpspec.algorithms.convex_erm._common import prox, refused, start_gap
+from dpspec.algorithms.convex_erm._common import exact_gradient, prox, refused, start_gap
 from dpspec.algorithms.convex_erm._reduced import BATCH, REACH, TAIL, TAU, anchored, bad_batch, difference, noise, spent_at_least, tree
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
@@ -170,7 +170,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     f, kept = p.objective, math.ceil(t.tail * t.T)
     z, averaged = f.over.start(p.d), np.zeros(p.d)
     for epoch in range(t.T):
-        anchor = anchored(release, p, z, f.data_gradient(z, records, p.n))
+        anchor = anchored(release, p, z, exact_gradient(records, p, z))
         x, total = z, np.zeros(p.d)
         for _ in range(t.m):
             x = prox(f, x - t.eta * (anchor + difference(release, records, p, t.b, x, z)), t.eta)

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
-from dpspec.algorithms.convex_erm._common import distance, prox, refused, start_gap
+from dpspec.algorithms.convex_erm._common import distance, exact_gradient, prox, refused, start_gap
 from dpspec.algorithms.convex_erm._reduced import BATCH, REACH, TAU, bad_batch, estimate, noise, tree
 from dpspec.algorithms.convex_erm.dp_svrg import printed
 from dpspec.algorithms.estimate import Estimate, Published
@@ -135,7 +135,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     f = p.objective
     x = z = f.over.start(p.d)
     for epoch in range(1, t.T + 1):
-        anchor, count = f.data_gradient(z, records, p.n), t.m * 2**epoch
+        anchor, count = exact_gradient(records, p, z), t.m * 2**epoch
         total = np.zeros(p.d)
         for _ in range(count):
             x = prox(f, x - t.eta * estimate(release, records, p, t.b, x, z, anchor), t.eta)

@@ -200,11 +200,11 @@ def _gaussian(p: Problem, t: Tunables) -> GaussianObjective:
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     assert p.loss is not None
-    f, B, L = p.objective, p.loss.smooth, p.loss.lipschitz
+    f, B, L, error = p.objective, p.loss.smooth, p.loss.lipschitz, p.loss.gradient_error()
     public = _ridge(t) if is_pure(p) else 0.0  # the pure mechanism counts the public ridge as part of the objective
 
     def solve(linear: Vector, extra: float) -> Vector:
-        return stationary(f, records, p.n, B, L, linear, extra + public, t.tolerance, at_zero=p.loss.at_zero)  # type: ignore[union-attr]
+        return stationary(f, records, p.n, B, L, linear, extra + public, t.tolerance, at_zero=p.loss.at_zero, lost=error)  # type: ignore[union-attr]
 
     w = release.draw("objective", solve, sensitivity=moved(p) * L)
     if is_pure(p):

@@ -2,12 +2,16 @@
 
     w_{t+1} = prox(w_t - eta*grad F(w_t)), t = 0..T-1, from a public point;   released: the projection of w_T + noise,
 
-Gaussian noise, or noise of density exp(-|z|/b) under a pure budget. Source: 000, sections 3.1.1 and 3.1.5, Tables 3.1 and
-3.2 (Zhang et al. 2017, cited without constants). Sensitivity, re-derived: a prox-gradient step with eta <= 2/(B + 2 lam) is a
-contraction by 1 - eta*lam (of the
-smooth part F + ridge, whose smoothness is B + lam) and the mean gradient moves by at most 2L/n (replace-one), so runs on neighbours are
-at most (2L/n) eta sum_{t<T} (1 - eta lam)^t apart: 2 L eta T/n without a ridge, at most 2L/(n lam) with one. Projection and prox are
-non-expansive, so sets and l1 or group terms are allowed, unlike in the table.
+Gaussian noise, or noise of density exp(-|z|/b) under a pure budget. Source: 000, sections 3.1.1 and 3.1.5, Tables 3.1 and 3.2 (Zhang et
+al. 2017, cited without constants). Sensitivity, re-derived: a prox-gradient step with eta <= 2/(B + 2 lam) is a contraction by 1 -
+eta*lam (of the smooth part F + ridge, whose smoothness is B + lam) and the mean gradient moves by at most 2L/n (replace-one), so runs on
+neighbours are at most (2L/n) eta sum_{t<T} (1 - eta lam)^t apart: 2 L eta T/n without a ridge, at most 2L/(n lam) with one. Projection
+and prox are non-expansive, so sets and l1 or group terms are allowed, unlike in the table. What doubles add to a step on each side is
+counted beside 2L/n.
+
+In doubles a step is off by eta times the error of a mean gradient (that of its slopes, :mod:`dpspec.symbolic.running`, and of its margins,
+d u |w| B, u = 2^-53) and by a few units of its own, which later steps do not enlarge: so every step of either run adds it once more, beside
+2L/n (:func:`rounding`). A loss whose slopes cancel would add more than a record does, and is refused.
 
 Bound on a ball or R^d, c the smoothness B + lam of F: E F(w) - F* <= D^2/(2 eta T) + c/2 E|noise|^2 + G sqrt(E|noise|^2)
 with G = 0 on R^d (the noise has mean zero) and the largest slope L + lam D on a set (projection does not lengthen the noise).
@@ -22,7 +26,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.convex_erm._common import STRENGTH_ANY, distance, is_pure, mean_sensitivity, norm, refused
-from dpspec.algorithms.convex_erm._solve import _OPERATIONS, _U, _step_rounding
+from dpspec.algorithms.convex_erm._solve import OPERATIONS, U, step_rounding
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH_SOURCE
 from dpspec.algorithms.sets import constraint_set
@@ -99,33 +103,40 @@ CARD = Card(
 )
 
 
+#: Rounding of steps, over what a record moves them by, beyond which no plan is made.
+_ROUNDING = 0.25
+
+
 def sensitivity(p: Problem, t: Tunables) -> float:
-    """eta*(moved*L/n + what rounding adds to a step)*sum_{t<T} (1 - eta*lam)^t, rounded up."""
+    """eta*(moved*L/n + the rounding of two steps)*sum_{t<T} (1 - eta*lam)^t, rounded up."""
     assert p.loss is not None
     lam = p.loss.l2
     length = -math.expm1(t.T * math.log1p(-min(t.eta * lam, 1 - 2.0**-53))) / lam if lam > 0 else t.eta * t.T
-    return (mean_sensitivity(p) + 2 * step_rounding(p, t) / t.eta) * length * (1 + 1e-9)
+    return float((mean_sensitivity(p) + 2 * rounding(p, t)) * length * (1 + 1e-9))
 
 
-def step_rounding(p: Problem, t: Tunables) -> float:
-    """By how much a computed step is off besides the sum of gradients (:func:`mean_sensitivity` counts that).
-
-    Iterates are not released, so the runs' margins differ, and contraction is that of the exact map: a margin is off by d u |w||x|, which
-    turns a record's gradient by d u B |w|, and a slope by a few u L, as :mod:`dpspec.algorithms.convex_erm._solve` counts them; the
-    ridge, the step and its prox by a few u of their sizes. |w| is at most what the set or T steps of slope L allow.
-    """
+def rounding(p: Problem, t: Tunables) -> float:
+    """How far one step, over eta, is from that of exact arithmetic: slopes and margins (``_solve``; that of the sum over records is in the
+    mean's sensitivity), the point and its prox."""
     assert p.loss is not None
-    over, L, steep = constraint_set(p.task.over, p.facts), p.loss.lipschitz, p.loss.smooth + p.loss.l2
-    start = norm(over.start(p.d))
-    most = start + min(over.distance_bound(p.d), t.eta * t.T * (L + p.loss.l2 * start))
-    gradient = _OPERATIONS * L + (p.d + 4) * p.loss.smooth * most + 4 * p.loss.l2 * most
-    return _U * (t.eta * gradient + _step_rounding(over, p.d, p.loss.smooth_penalty) * (most + t.eta * (L + steep * most)))
+    over, d = constraint_set(p.task.over, p.facts), p.d
+    start = norm(over.start(d))
+    far = start + min(over.distance_bound(d), t.eta * t.T * (p.loss.lipschitz + p.loss.l2 * start))
+    pull = t.eta * (p.loss.lipschitz + p.loss.l2 * far)
+    data = OPERATIONS * p.loss.lipschitz + (d + 4) * p.loss.smooth * far
+    step = (step_rounding(over, d, p.loss.smooth_penalty) + d) * (2 * far + pull)
+    return float(p.loss.gradient_error() + U * (data + step / t.eta))
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
     reason = refused(p, smooth=True, exact_projections=True)
     if reason is None and not 0 < t.eta <= 2 / (p.loss.smooth + 2 * p.loss.l2):  # type: ignore[union-attr]
         return "the step is longer than 2/(B + 2 lam), where gradient steps need not contract"
+    if reason is None and not rounding(p, t) <= _ROUNDING * p.loss.lipschitz / p.n:  # type: ignore[union-attr]
+        return (
+            f"its steps in doubles may be off by {rounding(p, t):.2g} times eta, which is not small against what a record moves them by "
+            f"({p.loss.lipschitz / p.n:.2g}): the proof is for exact steps, and steps on noisy gradients need none (dp-gd)"  # type: ignore[union-attr]
+        )
     if reason is None and p.neighbours == "add-remove":
         return (
             "how many records there are is private: (1/n) times the sum of more than n losses is steeper than B, and then its steps need "

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from dpspec.algorithms import robust_mean as robust
+from dpspec.algorithms import sums
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
-from dpspec.algorithms import sums
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Tree
 

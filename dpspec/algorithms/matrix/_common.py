@@ -92,7 +92,7 @@ def printed_gaussian(p: Problem, budget: Any, source: str, draw: str, weight: fl
 
 
 def wrong_task(p: Problem, what: Literal["covariance", "precision", "subspace"]) -> str | None:
-    if p.task.what != what:
+    if p.task.what != what and (what, p.task.what) != ("covariance", "second-moment"):
         return f"it estimates {what}(x), not {p.task.what}(x)"
     if p.task.of != "x":
         return f"it estimates {what}(x) from the records x"

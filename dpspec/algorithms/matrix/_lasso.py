@@ -6,11 +6,11 @@ The dual is max log det(S + U) + d over |U_ij| <= rho. Primal and dual points gi
 with
 constant 1/b^2, so |Theta - Theta*|_F <= b*sqrt(2 g) with b bounding both norms (d/rho serves for positive semi-definite S).
 
-Where a guarantee rests on the accuracy, :func:`within` reaches it for every S: the eigenvalues of Theta* lie in a public band [a, b], so -log may be
-continued outside it by parabolas of curvature 1/a^2 below and 1/b^2 above without moving the minimiser. Then the smooth part is 1/a^2-smooth and
-1/b^2-strongly convex on all symmetric matrices, nothing has to stay positive definite, and the number of steps of
-:mod:`dpspec.algorithms.proximal` is known beforehand. Its rounding (u = 2^-53): an eigendecomposition is that of a matrix at most 8 d u |Z|_F away
-(backward stability of LAPACK's symmetric solvers, with room), a product V f V' is off by at most (d + 2) d u max |f|.
+Where a guarantee rests on the accuracy, :func:`within` reaches it for every S: the eigenvalues of Theta* lie in a public band [a, b], so
+-log may be continued outside it by parabolas of curvature 1/a^2 below and 1/b^2 above without moving the minimiser. Then the smooth part
+is 1/a^2-smooth and 1/b^2-strongly convex on all symmetric matrices, nothing has to stay positive definite, and the number of steps of
+:mod:`dpspec.algorithms.proximal` is known beforehand. Its rounding (u = 2^-53): an eigendecomposition is that of a matrix at most 8 d u
+|Z|_F away (backward stability of LAPACK's symmetric solvers, with room), a product V f V' is off by at most (d + 2) d u max |f|.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 
 from dpspec.algorithms.proximal import ERRORS, Course, course, follow
 from dpspec.algorithms.sets import Vector, soft_threshold
+from dpspec.numeric.norms import length
 
 _U: Final = 2.0**-53
 
@@ -103,8 +104,8 @@ class Band:
         return _U * ((self.d + 2) * self.d * pull + 8 * self.d * steep + 8 * (2 * steep + pull + data) + 4 * self.d * data)
 
     def reach(self, tolerance: float) -> tuple[float, Course | None]:
-        """The least tolerance, in the Frobenius norm, that is reached for every S, and the steps to ``tolerance`` from low*I. |Theta*|_F is at most
-        |Theta*|_1 <= d/rho, and so is its distance from low*I."""
+        """The least tolerance, in the Frobenius norm, that is reached for every S, and the steps to ``tolerance`` from low*I. |Theta*|_F
+        is at most |Theta*|_1 <= d/rho, and so is its distance from low*I."""
         far, strong = self.d / self.rho, self.high**-2
         longest = 2 * far + tolerance
         least = ERRORS * self.rounding(longest) / strong
@@ -112,10 +113,11 @@ class Band:
 
 
 def within(s: Vector, band: Band, tolerance: float, steps: int = 5000) -> Vector:
-    """A symmetric matrix within ``tolerance`` of Theta* in the Frobenius norm, whatever positive semi-definite S is (eigenvalues up to the band's norm).
+    """A symmetric matrix within ``tolerance`` of Theta* in the Frobenius norm, whatever positive semi-definite S is (eigenvalues up to
+    the band's norm).
 
-    ADMM for a start; then steps of the band's course, until the subgradient v at one shows |Theta - Theta*|_F <= high^2 |v|, or to the end of the
-    course. Raises ``ValueError`` when doubles are not certain to get there, which plans exclude.
+    ADMM for a start; then steps of the band's course, until the subgradient v at one shows |Theta - Theta*|_F <= high^2 |v|, or to the
+    end of the course. Raises ``ValueError`` when doubles are not certain to get there, which plans exclude.
     """
     with np.errstate(all="ignore"):
         least, known = band.reach(tolerance)
@@ -124,15 +126,15 @@ def within(s: Vector, band: Band, tolerance: float, steps: int = 5000) -> Vector
         steep, strong = band.low**-2, band.high**-2
 
         def certified(z: Vector, g: Vector, w: Vector) -> float:
-            v = float(np.linalg.norm((z - w) * steep - g + band.slope(s, w)))
-            size = max(float(np.linalg.norm(z)), float(np.linalg.norm(w)))
+            v = length((z - w) * steep - g + band.slope(s, w))
+            size = max(length(z), length(w))
             return (v + 2 * band.rounding(size)) / strong
 
         def prox(v: Vector, step: float) -> Vector:
             return soft_threshold(v, step * band.rho)
 
         def done(z: Vector, g: Vector, w: Vector) -> bool:
-            near = float(np.linalg.norm(z - w)) * steep <= 0.5 * tolerance * strong
+            near = length(z - w) * steep <= 0.5 * tolerance * strong
             return near and certified(z, g, w) <= tolerance
 
         start = band.low * np.eye(band.d)

@@ -46,14 +46,14 @@ def second_moment(records: Any, radius: float = np.inf, n: int | None = None) ->
 
 
 def rounded(p: Problem, r: float) -> float:
-    """By how much rounding alone moves the computed second moment between neighbours, |x|_2 <= ``r``: in the Frobenius norm, since the sum of
-    the magnitudes |x||x|^T is as long as that of r^2. Its nuclear norm is at most sqrt(d) times as large, and the l1 norm of the upper
-    triangle (d + 1)/2 times, by the same sum (sum over i <= j of |x_i||x_j| = (|x|_1^2 + |x|_2^2)/2)."""
+    """By how much rounding alone moves the computed second moment between neighbours, |x|_2 <= ``r``, in the Frobenius norm: the magnitudes
+    |x||x|^T of a record's term are at most r^2 long. The nuclear norm is at most sqrt(d) times as large, and the l1 norm of the upper
+    triangle (d + 1)/2 times, since the sum of |x_i||x_j| over i <= j is (|x|_1^2 + |x|_2^2)/2."""
     return sums.apart(p.n, r**2, p.n, hidden=p.neighbours == "add-remove", rows=ROWS)
 
 
 def frobenius_sensitivity(p: Problem, r: float) -> float:
-    """Of the second moment as computed, :func:`dpspec.privacy.mechanisms.symmetric.second_moment_sensitivity` being that of real numbers."""
+    """Of the second moment as computed; :func:`~dpspec.privacy.mechanisms.symmetric.second_moment_sensitivity` is that of real numbers."""
     return _up(second_moment_sensitivity(r, p.n, p.d, p.neighbours) + rounded(p, r))  # type: ignore[arg-type]
 
 
@@ -75,6 +75,14 @@ def wishart_rounding(p: Problem, r: float) -> float:
 def _up(value: float) -> float:
     """Norms of records are at most r to the last digit; squares and roots of public numbers are off by a few units."""
     return math.nextafter(value * (1 + 2.0**-40), math.inf)
+
+
+def mean_of(records: Any, radius: float = np.inf) -> Vector:
+    """The mean of the records, each scaled into the l2 ball of ``radius``: (d,). For references only: no release reads it."""
+    total = np.zeros(records.d)
+    for x in blocks(records):
+        total += (clip_rows(np.array(x), radius) if np.isfinite(radius) else x).sum(axis=0)
+    return np.asarray(total / records.n)
 
 
 def positive_part(a: Vector, floor: float = 0.0) -> Vector:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
+
+import numpy as np
 
 from dpspec.algorithms.card import Need, Problem, Tunable
 from dpspec.algorithms.estimate import Estimate
@@ -19,9 +22,14 @@ SPARSE: Final = Need(
 
 
 def precision_of(moment: Vector, penalty: float, **more: Any) -> Estimate:
-    """The graphical lasso of the positive part of a released symmetric matrix."""
+    """The graphical lasso of the positive part of a released symmetric matrix; where no certified point is found, that of its diagonal,
+    with an infinite gap beside it."""
     psd = positive_part(moment)
-    found = graphical_lasso(psd, penalty)
+    try:
+        found = graphical_lasso(psd, penalty)
+    except (ValueError, np.linalg.LinAlgError):  # noise beyond the doubles' reach: a release that is paid for is not lost for that
+        diagonal = np.diag(1 / (np.maximum(np.diag(psd), 0.0) + penalty))
+        return Estimate(diagonal, {"moment": moment, "duality_gap": math.inf, **more})
     return Estimate(found.theta, {"moment": moment, "duality_gap": found.gap, **more})
 
 

@@ -31,7 +31,7 @@ CARD = Card(
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
-    return None if p.task.what == "covariance" else "it estimates covariance(x)"
+    return None if p.task.what in ("covariance", "second-moment") else "it estimates covariance(x)"
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:

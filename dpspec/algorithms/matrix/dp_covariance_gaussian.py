@@ -96,7 +96,7 @@ CARD = Card(
         Fault("000, after (6.17): the estimator may be indefinite", "psd = on projects it", "option psd", "text"),
         Fault("000, Table 6.5: SULQ (printed SQLU) without a scale", "d*r^2/n over d^2 queries, stated here", "module text", "text"),
     ),
-    cost={"gradients": "0", "rounds": "1", "memory_bytes": "24*d*d"},
+    cost={"gradients": "0", "rounds": "1", "memory_bytes": "64*d*d"},
     spec="specs/matrix/dp-covariance-gaussian.dps",
 )
 

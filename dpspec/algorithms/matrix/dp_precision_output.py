@@ -7,9 +7,10 @@ Sensitivity. Theta* moves by at most b^2*|S - S'|_F with b a data-free bound of 
 
     D = b^2*sqrt(2)*r^2/n + 2*tol,      b = d/rho - (d - 1)*a,  a = 1/(r^2 + rho*d),
 
-tol a share (``slack``) of the first term: a public number. The solver is certain to get there, for every S, in a number of steps that public numbers
-bound (:func:`dpspec.algorithms.matrix._lasso.within`): a run that stopped for want of it would tell about the records. b: the eigenvalues of Theta*
-are at least a, and their sum is at most |Theta*|_1 <= d/rho, by optimality (<S, Theta*> + rho*|Theta*|_1 = d). The document has b = d/rho.
+tol a share (``slack``) of the first term: a public number. The solver is certain to get there, for every S, in a number of steps that
+public numbers bound (:func:`dpspec.algorithms.matrix._lasso.within`): a run that stopped for want of it would tell about the records. b:
+the eigenvalues of Theta* are at least a, and their sum is at most |Theta*|_1 <= d/rho, by optimality (<S, Theta*> + rho*|Theta*|_1 = d).
+The document has b = d/rho.
 
 Source: 000, section 6.3.4, Algorithm 6.3.50, Theorems 6.3.1 and 6.3.2. Differences from the printed version: Wishart noise is not private
 there (one-sided support), so N is W1 - W2 with t = sqrt(d)*D/(2 epsilon) (pure) or symmetric Gaussian noise isotropic in the Frobenius

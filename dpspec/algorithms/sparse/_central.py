@@ -17,6 +17,7 @@ import numpy as np
 from dpspec.algorithms import sums
 from dpspec.algorithms.card import Fault, Problem, Tunable, Tunables
 from dpspec.algorithms.estimate import Published
+from dpspec.algorithms.objective import margins
 from dpspec.algorithms.sets import Vector, shrink
 from dpspec.privacy.mechanisms.peeling import peeling
 from dpspec.privacy.schedule import Disjoint, Tree
@@ -131,14 +132,14 @@ def least_squares_gradient(x: Any, y: Vector, w: Vector, clip_x: float, clip_y: 
     ``clip_residual``."""
     total = sums.Sum(w.size)
     add_least_squares(total, x, y, w, clip_x, clip_y, clip_residual)
-    return total.value / x.shape[0]
+    return np.asarray(total.value / x.shape[0])
 
 
 def add_least_squares(total: sums.Sum, x: Any, y: Vector, w: Vector, clip_x: float, clip_y: float, clip_residual: float) -> None:
     """The same sum, undivided, added to ``total``."""
     for a, b in pieces(x, y):
         c = shrunk(a, clip_x)
-        residual = np.asarray(c @ w) - _finite(shrink(b, clip_y))
+        residual = margins(c, w) - _finite(shrink(b, clip_y))
         total.add(c.T @ (residual if clip_residual == math.inf else shrink(residual, clip_residual)))
 
 

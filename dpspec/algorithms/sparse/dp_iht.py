@@ -20,6 +20,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
+from dpspec.algorithms.objective import margins
 from dpspec.algorithms.sets import Vector, hard_threshold, project_l2
 from dpspec.algorithms.sparse import _central as central
 from dpspec.algorithms.sparse._central import moved, pieces
@@ -182,7 +183,7 @@ def clipped_gradient(records: Any, w: Vector, p: Problem, radius: float, norms: 
     for (x, y), length in zip(_blocks(records), norms, strict=True):
         limit = length.limits(radius)
         with np.errstate(all="ignore"):
-            c = p.objective.slope(np.asarray(x @ w), y)
+            c = p.objective.slope(margins(x, w), y)
         c = np.clip(c, -limit, limit)
         usable = np.isfinite(c) & length.finite
         if not usable.all():

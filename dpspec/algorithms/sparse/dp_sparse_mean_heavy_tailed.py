@@ -17,8 +17,8 @@ from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sparse import _central as central
-from dpspec.algorithms.sums import Sum, block_rows
 from dpspec.algorithms.sparse.dp_sparse_optimization_heavy_tailed import ROBUST_FAULTS
+from dpspec.algorithms.sums import Sum, block_rows
 from dpspec.privacy.schedule import Tree
 
 CARD = Card(

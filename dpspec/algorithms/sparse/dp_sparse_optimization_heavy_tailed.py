@@ -22,10 +22,11 @@ import numpy as np
 from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
+from dpspec.algorithms.objective import margins
 from dpspec.algorithms.sets import Vector
 from dpspec.algorithms.sparse import _central as central
-from dpspec.algorithms.sums import Sum, block_rows
 from dpspec.algorithms.sparse.dp_iht import into_set, refusal
+from dpspec.algorithms.sums import Sum, block_rows
 from dpspec.privacy.schedule import Tree
 
 _BOUNDED = "one record moves a robust mean by at most twice the kernel's supremum times s/m, whatever it holds"
@@ -159,9 +160,9 @@ def robust_gradient(x: Any, y: Vector, w: Vector, p: Problem, t: Tunables) -> Ve
     total = Sum(w.size)
     for a, b in central.pieces(x, y, block_rows(1 << 15, w.size, 64)):
         with np.errstate(all="ignore"):
-            slope = p.objective.slope(np.asarray(a @ w), b)
+            slope = p.objective.slope(margins(a, w), b)
         total.add(robust.column_sums(a, slope, t.scale, t.beta))
-    return total.value / x.shape[0]
+    return np.asarray(total.value / x.shape[0])
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dpspec.privacy.channels.protocol import check_level
 from dpspec.privacy.noise import Integers, NoiseSource
 
 
@@ -23,6 +24,13 @@ def codes(records: Any, k: int) -> tuple[Integers, bool]:
 def check_categories(k: int) -> None:
     if not (isinstance(k, int) and 2 <= k <= 2**31):
         raise ValueError(f"a categorical channel needs at least 2 categories, not {k!r}")
+
+
+def check_tellable(level: float) -> float:
+    """Probabilities are whole multiples of 2^-64 and cut by 2^-48 of themselves, which is more than what an epsilon of 2^-40 is about."""
+    if check_level(level) < 2.0**-40:
+        raise ValueError(f"an epsilon of {level:.3g} for one report is below 2^-40, what 64-bit coins can tell apart")
+    return level
 
 
 def multinomial_uniform(n: int, k: int, noise: NoiseSource) -> Integers:

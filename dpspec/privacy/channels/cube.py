@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from dpspec.numeric.norms import check_size
-from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, clip_cube, rows
+from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, clip_cube, from_coth, rows
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -50,6 +51,12 @@ class Cube:
         p, half = self.dim, self.dim // 2
         log_binomial = math.lgamma(p) - math.lgamma(half + 1) - math.lgamma(p - half)
         return check_scale(self.radius / math.tanh(check_level(level) / 2.0) * math.exp((p - 1) * math.log(2.0) - log_binomial))
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon from the length of a report, which is set by the probability of its sign: coth(epsilon/2) = scale/factor."""
+        p, half = self.dim, self.dim // 2
+        factor = self.radius * math.exp((p - 1) * math.log(2.0) - math.lgamma(p) + math.lgamma(half + 1) + math.lgamma(p - half))
+        return from_coth(noise["scale"] / factor)
 
     def variance(self, level: float, norm: float = 0.0) -> float:
         """E|R - x|_2^2 for a record of l2 norm ``norm``."""

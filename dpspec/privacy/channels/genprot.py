@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from fractions import Fraction
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,17 +33,44 @@ def window_epsilon(half: float, length: int) -> float:
     return math.log(chance(high, low) / chance(low, high))
 
 
+def window(half: float) -> tuple[float, float]:
+    """The acceptance probabilities that really run: multiples of 2^-53, which the coins use as they are, within [e^-half/2, e^half/2] up
+    to rounding. Both are 1/2 where the window is narrower than that."""
+    low, high = math.ceil(math.ldexp(math.exp(-half), 52)), math.floor(math.ldexp(math.exp(half), 52))
+    return (math.ldexp(low, -53), math.ldexp(high, -53)) if low <= high else (0.5, 0.5)
+
+
+def within(low: float, high: float, length: int, epsilon: float) -> bool:
+    """A proof, in ball arithmetic on the doubles themselves, that the loss of :func:`window_epsilon` over [low, high] is at most
+    ``epsilon``."""
+    from dpspec.privacy import gaussian
+
+    if low == high:
+        return True
+    with gaussian._precision(256) as flint:
+        a, b = (gaussian._ball(flint, Fraction(v)) for v in (low, high))
+
+        def chance(own: Any, rest: Any) -> Any:
+            none = (1 - rest) ** (length - 1)
+            return own * (1 - none * (1 - rest)) / (length * rest) + (1 - own) * none / length
+
+        return bool((chance(b, a) / chance(a, b)).log() <= gaussian._ball(flint, Fraction(epsilon)))
+
+
 @functools.lru_cache(maxsize=256)
 def base_epsilon(epsilon: float, length: int) -> float:
-    """The epsilon of the base Laplace law whose indices are epsilon-LDP, from below. The ratio of two Laplace densities with centres
-    within half the interval is within e^(+-base/2)."""
+    """The epsilon of the base Laplace law whose indices are epsilon-LDP. The ratio of two Laplace densities with centres within half the
+    interval is within e^(+-base/2). The bisection is in doubles; what it finds is lowered until :func:`within` proves it."""
     low, high = 0.0, 1.38  # high e^half/2 must stay a probability: base < 2 ln 2
     if window_epsilon(high / 2, length) <= epsilon:
-        return high
+        low = high
     for _ in range(200):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if window_epsilon(middle / 2, length) <= epsilon else (low, middle)
-    return low * (1.0 - 1e-12)
+    base, cut = min(low if low > 0 else epsilon, 4 * epsilon), 2.0**-40  # the loss is about 2*base, and more than base/4 for any length
+    while not within(*window(base / 2), length, epsilon):
+        base, cut = base * (1.0 - cut), min(2 * cut, 0.5)
+    return base
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +83,10 @@ class GenProt:
     probability 2^-T; the mean is v*(1 - 2^(1-T)), which ``aggregate`` undoes. The samples that a client rejects together have mean -v,
     hence the factor.
 
-    Privacy is exact: :func:`window_epsilon` of the window, whatever the floating point of p_t, as p_t is clamped. The documents' bound
-    is 10*epsilon for a base epsilon <= 1/4 (000, section 5.1.7, Algorithm 5.1.37, after Bun, Nelson and Stemmer 2019); the corners give
-    about 2*e0 here, because centring the public law halves the window. The printed server averages the indices g instead of the
-    samples y_g. Reports: integers (salt, index), shape (users, 2).
+    Privacy is exact: the loss of the window's doubles is proved to be at most epsilon (:func:`within`), and p_t is clamped to them. The
+    documents' bound is 10*epsilon for a base epsilon <= 1/4 (000, section 5.1.7, Algorithm 5.1.37, after Bun, Nelson and Stemmer 2019);
+    the corners give about 2*e0 here, because centring the public law halves the window. The printed server averages the indices g
+    instead of the samples y_g. Reports: integers (salt, index), shape (users, 2).
     """
 
     radius: float
@@ -74,6 +103,13 @@ class GenProt:
         check_size(radius=self.radius)
         if not 2 <= self.length <= 4096:
             raise ValueError("the list has between 2 and 4096 public samples")
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon of an index, exactly: :func:`window_epsilon` of the window that the base epsilon 2r/scale sets."""
+        base = 2.0 * self.radius / noise["scale"]
+        if not 0 < base <= 2.0 * math.log(2.0):
+            raise ValueError("the acceptance probability e^(base/2)/2 is above 1")
+        return window_epsilon(base / 2.0, self.length)
 
     def scale(self, level: float) -> float:
         """The scale of the base Laplace law."""
@@ -96,7 +132,7 @@ class GenProt:
         salt = noise.integers(2**62, users)
         y = self._samples(salt, b)
         p = 0.5 * np.exp(np.clip((np.abs(y) - np.abs(y - v[:, None])) / b, -half, half))
-        p = np.clip(p, 0.5 * math.exp(-half), 0.5 * math.exp(half))
+        p = np.clip(p, *window(half))
         accepted = noise.bernoulli(p, p.shape)
         accepted[~accepted.any(axis=1)] = True
         # a uniform accepted index: the rank is drawn exactly, given how many there are

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from dpspec.privacy.channels.categories import check_categories, codes
-from dpspec.privacy.channels.protocol import Records, check_level
+from dpspec.privacy.channels.protocol import Records, check_level, from_coth
 from dpspec.privacy.noise import Array, Bools, Integers, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -43,6 +44,10 @@ class HadamardResponse:
     def scale(self, level: float) -> float:
         """coth(eps/2): an unbiased estimate of the frequency of x is the mean of scale*(+1 in C_x, -1 outside)."""
         return 1.0 / math.tanh(check_level(level) / 2.0)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon from the length of a report, which is set by the probability of its sign: coth(epsilon/2) = scale."""
+        return from_coth(noise["scale"])
 
     def variance(self, level: float) -> float:
         """Largest variance of one frequency estimate of one report: scale^2."""

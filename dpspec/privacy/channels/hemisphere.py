@@ -6,13 +6,14 @@ Source: Duchi, Jordan, Wainwright 2018; 004, Appendix C, equation (6) and Lemma 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from dpspec.numeric.norms import check_size, directions
-from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, rows
+from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, from_coth, rows
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -57,6 +58,11 @@ class Hemisphere:
         """The length B of every report."""
         gamma = math.exp(math.lgamma((self.dim + 1) / 2.0) - math.lgamma(self.dim / 2.0))
         return check_scale(self.radius / math.tanh(check_level(level) / 2.0) * math.sqrt(math.pi) * gamma)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon from the length of a report, which is set by the probability of its sign: coth(epsilon/2) = scale/factor."""
+        factor = self.radius * math.sqrt(math.pi) * math.exp(math.lgamma((self.dim + 1) / 2.0) - math.lgamma(self.dim / 2.0))
+        return from_coth(noise["scale"] / factor)
 
     def variance(self, level: float, norm: float = 0.0) -> float:
         """E|R - x|_2^2 for a record of l2 norm ``norm`` (at most the radius)."""

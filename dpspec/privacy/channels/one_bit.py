@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from dpspec.numeric.norms import check_size
-from dpspec.privacy.channels.protocol import Records, check_level, check_scale, clip_cube, rows
+from dpspec.privacy.channels.protocol import Records, check_level, check_scale, clip_cube, from_coth, rows
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -37,6 +38,11 @@ class OneBitMean:
 
     def scale(self, level: float) -> float:
         return check_scale(self.radius / math.tanh(check_level(level) / 2.0))
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon from the length of a report, which is set by the probability of its sign: coth(epsilon/2) = scale/factor."""
+        factor = self.radius
+        return from_coth(noise["scale"] / factor)
 
     def variance(self, level: float, value: float = 0.0) -> float:
         return self.scale(level) ** 2 - value**2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -12,7 +13,7 @@ import numpy as np
 
 from dpspec.numeric.norms import check_size, directions
 from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, rows
-from dpspec.privacy.noise import Array, Bools, NoiseSource, down
+from dpspec.privacy.noise import Array, Bools, NoiseSource, down, keep_threshold
 from dpspec.privacy.schedule import Family, Norm
 
 
@@ -33,7 +34,8 @@ def best_cap(dim: int, epsilon: float) -> Cap:
 
     With P = P(<u, v> >= gamma): inside with probability e^eps*P/(1 + (e^eps - 1)*P), and
     E<u, v> = c*(1 - gamma^2)^((d-1)/2)/(d - 1)*(e^eps - 1)/(1 + (e^eps - 1)*P), c = Gamma(d/2)/(sqrt(pi)*Gamma((d-1)/2)).
-    Maximised over gamma in [-1, 1) (unimodal). gamma = 0 is the hemisphere channel.
+    Maximised over gamma in [-1, 1) (unimodal). gamma = 0 is the hemisphere channel, and is taken below epsilon 2^-10: the best cap gains
+    less than 1e-6 there, while the half sphere has mass 1/2 without rounding.
     """
     from scipy.optimize import minimize_scalar
     from scipy.special import betainc
@@ -48,8 +50,11 @@ def best_cap(dim: int, epsilon: float) -> Cap:
     def mean(gamma: float) -> float:
         return math.exp(log_c + shape * math.log1p(-gamma * gamma)) / (dim - 1) * grow / (1.0 + grow * mass(gamma))
 
-    found = minimize_scalar(lambda gamma: -mean(gamma), bounds=(0.0, 1.0 - 1e-9), method="bounded", options={"xatol": 1e-10})
-    gamma = float(found.x) if -found.fun >= mean(0.0) else 0.0
+    top = min(1.0 - 1e-9, 6.0 * math.sqrt((epsilon + 2.0) / dim))  # the best cap has a mass of about e^-eps, at gamma^2 below 2*epsilon/d
+    found = minimize_scalar(lambda gamma: -mean(gamma), bounds=(0.0, top), method="bounded", options={"xatol": 1e-10})
+    gamma = float(found.x) if -found.fun >= mean(0.0) and epsilon >= 2.0**-10 else 0.0
+    if gamma == 0.0:
+        return Cap(0.0, 0.5, Fraction(keep_threshold(epsilon), 2**64), mean(0.0))
     p = mass(gamma)
     least = mass(min(gamma + (2 * dim + 16) * 2.0**-53, 1.0))
     share = (grow + 1.0) * least / (1.0 + grow * least)
@@ -97,6 +102,20 @@ class PrivUnit:
         """The length B of every report."""
         return check_scale(self.radius / best_cap(self.dim, check_level(level)).mean)
 
+    def numbers(self, level: float) -> dict[str, float]:
+        cap = best_cap(self.dim, check_level(level))
+        return {"scale": self.scale(level), "height": cap.height, "inside": float(cap.inside)}
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: the density is inside/P in the cap and (1 - inside)/(1 - P) outside it, P the mass of the cap."""
+        from scipy.special import betainc
+
+        p, shape = noise["inside"], (self.dim - 1) / 2.0
+        if not (0 < p < 1 and -1 < noise["height"] < 1):
+            raise ValueError("a cap has a height in (-1, 1), and a probability lies in (0, 1)")
+        mass = float(betainc(shape, shape, (1.0 - noise["height"]) / 2.0))
+        return abs(math.log(p / mass * (1.0 - mass) / (1.0 - p)))
+
     def variance(self, level: float, norm: float = 0.0) -> float:
         """E|R - x|_2^2 for a record of l2 norm ``norm``."""
         return self.scale(level) ** 2 - norm**2
@@ -128,6 +147,10 @@ class PrivUnit:
         return u
 
     def _reject(self, v: Array, inside: Bools, cap: Cap, noise: NoiseSource) -> Array:
+        if cap.height == 0.0:  # the line is drawn first and one of its ends chosen, as in the hemisphere channel: no rounding enters
+            u = noise.directions(v.shape[0], self.dim)
+            u[(np.einsum("ij,ij->i", u, v) >= 0) != inside] *= -1.0
+            return u
         if 1.0 / cap.mass > 1e4:
             raise ValueError("this epsilon needs caps too small to draw exactly; use a smaller epsilon or a Gaussian channel")
         out = np.empty_like(v)

@@ -67,6 +67,13 @@ def check_scale(scale: float) -> float:
     return scale
 
 
+def from_coth(value: float) -> float:
+    """epsilon with coth(epsilon/2) = ``value`` > 1: log((value + 1)/(value - 1))."""
+    if not value > 1:
+        raise ValueError("a report of this length is no randomised response")
+    return math.log1p(2.0 / (value - 1.0))
+
+
 def rows(records: Any, dim: int) -> tuple[Array, bool]:
     """The records as a new (users, dim) array, rows with a NaN or an infinity set to 0, and whether it was a single record. Of a pair
     (x, y) it is x."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 
-from dpspec.privacy.channels.categories import check_categories, codes, multinomial_uniform
-from dpspec.privacy.channels.protocol import Records, check_level
+from dpspec.privacy.channels.categories import check_categories, check_tellable, codes, multinomial_uniform
+from dpspec.privacy.channels.protocol import Records, check_level, from_coth
 from dpspec.privacy.noise import Array, Integers, NoiseSource, down
 from dpspec.privacy.schedule import Family, Norm
 
@@ -33,6 +34,10 @@ class BinaryResponse:
     def scale(self, level: float) -> float:
         """coth(eps/2): an unbiased report is 1/2 +- scale/2."""
         return 1.0 / math.tanh(check_level(level) / 2.0)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon from the length of a report, which is set by the probability of its sign: coth(epsilon/2) = scale."""
+        return from_coth(noise["scale"])
 
     def variance(self, level: float) -> float:
         """Of one unbiased report, whatever the bit, around it: (scale^2 - 1)/4."""
@@ -76,12 +81,19 @@ class KaryResponse:
 
     def truth(self, level: float) -> Fraction:
         """a, never above (e^eps - 1)/(e^eps - 1 + k)."""
-        grow = math.expm1(min(check_level(level), 700.0))
+        grow = math.expm1(min(check_tellable(level), 700.0))
         return down(grow / (grow + self.k))
 
     def scale(self, level: float) -> float:
         """1/a: the weight of a report in the unbiased estimate."""
         return float(1 / self.truth(level))
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: the record with a + (1 - a)/k against (1 - a)/k, a = 1/scale."""
+        a = 1.0 / noise["scale"]
+        if not 0 <= a < 1:
+            raise ValueError("the weight of a report is above 1")
+        return math.log1p(self.k * a / (1.0 - a))
 
     def encode(self, records: Records, level: float, noise: NoiseSource) -> Integers:
         x, single = codes(records, self.k)

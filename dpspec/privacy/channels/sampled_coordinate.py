@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from dpspec.numeric.norms import check_size
 from dpspec.privacy.channels.one_bit import one_bit
-from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, clip_cube, rows
+from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, clip_cube, from_coth, rows
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -44,6 +45,11 @@ class SampledCoordinate:
     def scale(self, level: float) -> float:
         """The magnitude dim*B of the one entry that is not zero."""
         return check_scale(self.dim * self.radius / math.tanh(check_level(level) / 2.0))
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon from the length of a report, which is set by the probability of its sign: coth(epsilon/2) = scale/factor."""
+        factor = self.dim * self.radius
+        return from_coth(noise["scale"] / factor)
 
     def variance(self, level: float, norm: float = 0.0) -> float:
         """E|R - x|_2^2."""

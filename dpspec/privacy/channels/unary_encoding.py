@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
@@ -27,6 +28,7 @@ class UnaryEncoding:
 
     k: int
     form: Literal["optimised", "symmetric"] = "optimised"
+    kinds: ClassVar[tuple[str, ...]] = ("optimised-unary-encoding", "symmetric-unary-encoding")
     family: ClassVar[Family] = "pure"
     norm: ClassVar[Norm] = "none"
     sensitivity: ClassVar[float] = math.nan
@@ -56,6 +58,17 @@ class UnaryEncoding:
         """1/(p - q): the weight of a bit in the unbiased estimate."""
         p, q = self.chances(level)
         return float(1 / (p - q))
+
+    def numbers(self, level: float) -> dict[str, float]:
+        p, q = self.chances(level)
+        return {"scale": self.scale(level), "p": float(p), "q": float(q)}
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: two records differ in two bits, p*(1 - q)/(q*(1 - p))."""
+        p, q = noise["p"], noise["q"]
+        if not 0 < q <= p < 1:
+            raise ValueError("probabilities with 0 < q <= p < 1")
+        return math.log(p / q * (1.0 - q) / (1.0 - p))
 
     def encode(self, records: Records, level: float, noise: NoiseSource) -> Bools:
         x, single = codes(records, self.k)

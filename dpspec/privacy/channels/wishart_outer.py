@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -48,6 +49,10 @@ class WishartOuter:
     def scale(self, level: float) -> float:
         """t, the scale matrix of both Wishart laws being t*I."""
         return check_scale(self.sensitivity / (2.0 * check_level(level)))
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: shifting the noise by D costs tr|D|/(2t), and tr|D| is at most 2 r^2."""
+        return 2.0 * self.radius**2 / (2.0 * noise["scale"])
 
     def variance(self, level: float) -> float:
         """E|R - T|_2^2 of the upper triangle: an entry of W_d(m, tI) has variance m t^2 off the diagonal and 2 m t^2 on it."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
+from dpspec.privacy.gaussian import float_up
 from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_numbers, check_positive
 from dpspec.privacy.noise import Integers, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
@@ -43,7 +47,13 @@ class DiscreteLaplace(Drawn):
         check_positive(sensitivity=self.sensitivity, size=self.size)
 
     def scale(self, level: float) -> float:
-        return self.sensitivity / check_level(level)
+        if self.sensitivity / check_level(level) > 2.0**55:
+            raise ValueError(f"discrete Laplace noise {self.sensitivity / level:.3g} wide does not fit 64-bit integers")
+        return self.sensitivity / level
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon = sensitivity/b."""
+        return self.sensitivity / noise["scale"]
 
     def check(self, value: Any) -> str | None:
         return _check_integers(value, self.size)
@@ -77,7 +87,19 @@ class DiscreteGaussian(Drawn):
         check_positive(sensitivity=self.sensitivity, size=self.size)
 
     def scale(self, level: float) -> float:
-        return gdp_parameter(check_level(level) * self.sensitivity)
+        if check_level(level) * self.sensitivity > 2.0**55:
+            raise ValueError(f"discrete Gaussian noise {level * self.sensitivity:.3g} wide does not fit 64-bit integers")
+        return gdp_parameter(float_up(Fraction(level) * Fraction(self.sensitivity)))
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """mu: ``sensitivity`` steps of a shift by one, each :func:`largest_step` of the parameter that is drawn. Above 2^12, where that sum
+        is long, (1 + 1/(12 s^2))/s: twice the room that the expansion 1/(24 s^2) needs."""
+        s = noise["scale"]
+        if s <= 0:
+            raise ValueError("the parameter is positive")
+        if s < 1e-6:
+            return math.inf  # no weight but at 0
+        return self.sensitivity * (largest_step(s) if s <= 2**12 else (1.0 + 1.0 / (12.0 * s * s)) / s)
 
     def check(self, value: Any) -> str | None:
         return _check_integers(value, self.size)
@@ -105,7 +127,7 @@ def largest_step(sigma: float) -> float:
 def gdp_parameter(sigma: float) -> float:
     """The least discrete Gaussian parameter (to 1e-9, from above) whose shift by one is (1/sigma)-GDP."""
     if sigma > 256.0:
-        return sigma * (1.0 + 1.0 / (12.0 * sigma**2))
+        return float_up(Fraction(sigma) + 1 / (12 * Fraction(sigma)))
     low, high = sigma * 0.9, sigma + 1.0 / sigma + 1.0
     for _ in range(60):
         middle = 0.5 * (low + high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -36,6 +37,10 @@ class Exponential(Drawn):
     def scale(self, level: float) -> float:
         """The temperature: probabilities are proportional to exp(score/scale)."""
         return (1.0 if self.monotone else 2.0) * self.sensitivity / check_level(level)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon from the temperature: a score moves the exponent by sensitivity/scale, twice where scores move both ways."""
+        return (1.0 if self.monotone else 2.0) * self.sensitivity / noise["scale"]
 
     def check(self, value: Any) -> str | None:
         return check_scores(value, self.candidates)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -12,6 +13,9 @@ from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positiv
 from dpspec.privacy.mechanisms.selection import SLACK, check_scores, choose_exponential, choose_flip, gaps
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
+
+#: Below, discrete Laplace noise of 2^29/level steps reaches the end of 64-bit integers with a probability above e^-200.
+LEAST_LEVEL = 2.0**-26
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,7 @@ class NoisyMax(Drawn):
     sensitivity: float
     candidates: int
     noise: Literal["laplace", "gumbel", "exponential"] = "laplace"
+    kinds: ClassVar[tuple[str, ...]] = ("noisy-max-laplace", "noisy-max-gumbel", "noisy-max-exponential")
     norm: ClassVar[Norm] = "score"
     size: ClassVar[int] = 1
     reference: ClassVar[str] = "Dwork and Roth 2014, Claim 3.9 and Theorem 3.10; Ding et al. 2021; 000 Algorithm 3.4.17"
@@ -49,12 +54,21 @@ class NoisyMax(Drawn):
 
     def scale(self, level: float) -> float:
         """The scale of the noise on each score."""
+        if self.noise == "laplace" and check_level(level) < LEAST_LEVEL:
+            raise ValueError(
+                f"an epsilon of {level:.3g} for one noisy maximum is below 2^-26: its Laplace noise does not fit 64-bit integers"
+            )
         return 2.0 * self.sensitivity / check_level(level)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: two scores may move towards each other."""
+        return 2.0 * self.sensitivity / noise["scale"]
 
     def check(self, value: Any) -> str | None:
         return check_scores(value, self.candidates)
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> int:
+        self.scale(level)  # refuses levels that cannot be drawn
         v = gaps(value, 2.0 * self.sensitivity)
         if self.noise == "gumbel":
             return choose_exponential(v * (check_level(level) * SLACK), noise)

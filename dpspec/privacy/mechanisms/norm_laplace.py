@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -54,6 +55,10 @@ class NormLaplace(Drawn):
 
     def scale(self, level: float) -> float:
         return self.sensitivity / check_level(level)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon = sensitivity/b."""
+        return self.sensitivity / noise["scale"]
 
     def check(self, value: Any) -> str | None:
         return check_numbers(value, self.size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -72,6 +73,15 @@ class ObjectivePerturbation(Drawn):
     def scale(self, level: float) -> float:
         """sensitivity/epsilon': |b|_2 is Gamma(dim, scale)."""
         return self.sensitivity / self.linear_epsilon(level)
+
+    def numbers(self, level: float) -> dict[str, float]:
+        return {"scale": self.scale(level), "extra": self.extra(level)}
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: that of the linear term, and the logarithm of the ratio of the determinants."""
+        if noise["extra"] < 0:
+            raise ValueError("the added l2 weight is at least 0")
+        return self.sensitivity / noise["scale"] + math.log1p(self.smooth / (self.n * (self.l2 + noise["extra"])))
 
     def check(self, value: Any) -> str | None:
         return None if callable(value) else "objective perturbation takes the solver, a function of (linear term, extra l2 weight)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -113,6 +114,27 @@ class GaussianObjective(Drawn):
         """g, the standard deviation of the noise on the minimiser."""
         mu = gaussian.mu_of(GAP * level * (1 - 1e-12), GAP * self.delta * (1 - 1e-12))
         return self.gap_sensitivity(level) / mu * (1 + 1e-12)
+
+    def numbers(self, level: float) -> dict[str, float]:
+        return {"scale": self.scale(level), "extra": self.extra(level), "gap_scale": self.gap_scale(level)}
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon at ``delta``, from the numbers of the noise: the determinants, the Gaussian curve of the linear term at a half or a
+        quarter of its share of delta, and the Gaussian curve of the noise on the minimiser at the rest."""
+        s, weight, g = noise["scale"], self.l2 + noise["extra"], noise["gap_scale"]
+        if not (s > 0 and weight > 0 and g > 0 and noise["extra"] >= 0):
+            raise ValueError("scales are positive and so is the l2 weight")
+        mu, share = self.sensitivity / s, (1 - GAP) * self.delta
+        linear = gaussian.epsilon_of(mu, Fraction(share) / 2)
+        if factor(linear, mu) != 2:
+            linear = gaussian.epsilon_of(mu, Fraction(share) / 4)
+        grid = s * math.sqrt(self.dim) * 2.0**-27 / self.n
+        gap = gaussian.epsilon_of(2 * (self.tolerance + grid) / weight / g, GAP * self.delta)
+        return math.log1p(self.smooth / (self.n * weight)) + linear + gap
+
+    def sure(self, noise: Mapping[str, float]) -> float:
+        """No output is impossible under a neighbour, but with normal noise on the minimiser the loss has no bound."""
+        return 0.0
 
     def delta_by_quadrature(self, level: float, epsilon: float) -> float:
         """The delta at ``epsilon`` of the noise for ``level``: E (1 - e^(epsilon' - loss))_+ over the bounding loss by quadrature, and the

@@ -6,6 +6,7 @@ releases, which an accountant with a delta composes far better (about sqrt(kept)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -14,7 +15,7 @@ import numpy as np
 from dpspec.privacy.mechanisms.exponential import Exponential
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.mechanisms.laplace import Laplace
-from dpspec.privacy.mechanisms.noisy_max import NoisyMax
+from dpspec.privacy.mechanisms.noisy_max import LEAST_LEVEL, NoisyMax
 from dpspec.privacy.mechanisms.permute_and_flip import PermuteAndFlip
 from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positive
 from dpspec.privacy.mechanisms.selection import SLACK, check_scores
@@ -51,7 +52,13 @@ class Peeling(Drawn):
 
     def scale(self, level: float) -> float:
         """B, of the selections and of the released entries."""
+        if check_level(level) < 3.0 * self.kept * LEAST_LEVEL:
+            raise ValueError(f"an epsilon of {level:.3g} for {self.kept} selections and values is too small to draw from 64-bit integers")
         return 3.0 * self.kept * self.sensitivity / check_level(level)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: ``kept`` selections of 2*sensitivity/B and ``kept`` released entries of sensitivity/B."""
+        return self.kept * (2.0 * self.sensitivity / noise["scale"] + self.sensitivity / noise["scale"])
 
     def check(self, value: Any) -> str | None:
         return check_scores(value, self.dim)

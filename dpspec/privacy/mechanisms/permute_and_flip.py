@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -35,6 +36,10 @@ class PermuteAndFlip(Drawn):
     def scale(self, level: float) -> float:
         """The temperature 2*sensitivity/epsilon."""
         return 2.0 * self.sensitivity / check_level(level)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon from the temperature."""
+        return 2.0 * self.sensitivity / noise["scale"]
 
     def check(self, value: Any) -> str | None:
         return check_scores(value, self.candidates)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
+from dpspec.privacy.gaussian import float_down
 from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_numbers, check_positive
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
@@ -47,12 +50,16 @@ class SmoothStudent(Drawn):
 
     def scale(self, level: float) -> float:
         """1/s: the noise is scale*S*T."""
-        left = check_level(level) - self.freedom * self.smoothing
+        left = float_down(Fraction(check_level(level)) - self.freedom * Fraction(self.smoothing))
         if left <= 0:
             raise ValueError(
                 f"smoothing {self.smoothing} with {self.freedom} degrees of freedom spends the whole epsilon {level}: smooth less"
             )
         return (self.freedom + 1) / (2.0 * math.sqrt(self.freedom) * left) * (1.0 + 2.0**-40)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: the slope of the log density times s = 1/scale, and the cost of dilating."""
+        return (self.freedom + 1) / (2.0 * math.sqrt(self.freedom)) / noise["scale"] + self.freedom * self.smoothing
 
     def check(self, value: Any) -> str | None:
         """``value`` is the pair (f(D), S(D))."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -51,6 +52,15 @@ class SymmetrisedWishart(Drawn):
     def scale(self, level: float) -> float:
         """t, the scale matrix of both Wishart laws being t*I."""
         return self.sensitivity / (2.0 * check_level(level))
+
+    def numbers(self, level: float) -> dict[str, float]:
+        return {"scale": self.scale(level), "degrees": max(self.degrees, self.dim + 1)}
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon: shifting the noise by D costs tr|D|/(2t), and tr|D| is at most the sensitivity."""
+        if noise["degrees"] < self.dim + 1:
+            raise ValueError("symmetrised Wishart noise has at least dim + 1 degrees of freedom")
+        return self.sensitivity / (2.0 * noise["scale"])
 
     def check(self, value: Any) -> str | None:
         return check_square(value, self.dim)

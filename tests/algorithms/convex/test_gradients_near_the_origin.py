@@ -38,7 +38,7 @@ def problem(neighbours="replace-one", loss="log(1 + exp(-y*<w, x>))", n=4):
 class Answers:
     """A meter that adds nothing and keeps what it was given."""
 
-    def gaussian(self, name, value, *, sensitivity):
+    def draw(self, name, value, *, sensitivity):
         self.seen, self.sensitivity = np.array(value), sensitivity
         return np.array(value)
 

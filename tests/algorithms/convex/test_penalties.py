@@ -296,7 +296,7 @@ def test_penalised_descent_on_neighbours_stays_within_the_sensitivity(name, over
 
         class Exact:
             @staticmethod
-            def gaussian(name, value, *, sensitivity, seen=seen):
+            def draw(name, value, *, sensitivity, seen=seen):
                 assert sensitivity == output_perturbation.sensitivity(p, t)
                 seen.append(np.array(value))
                 return value

@@ -80,7 +80,7 @@ def test_a_run_reads_a_coin_a_record():
         objective = SimpleNamespace(
             over=SimpleNamespace(start=np.zeros),
             l2=0.0,
-            data_gradient=lambda w, batch, n, seen=seen: (seen.append(batch.n), np.zeros(4))[1],
+            data_gradient=lambda w, batch, n, seen=seen, **_: (seen.append(batch.n), np.zeros(4))[1],
             prox=lambda v, step: v,
         )
         p = SimpleNamespace(objective=objective, d=4, n=2000, neighbours="add-remove", loss=release.problem.loss)

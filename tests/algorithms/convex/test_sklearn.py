@@ -100,3 +100,44 @@ def test_check_estimator(name):
     failed = {r["check_name"]: str(r["exception"])[:200] for r in found if r["status"] == "failed"}
     assert {k: v for k, v in failed.items() if k not in EXPECTED} == {}
     assert sum(r["status"] == "passed" for r in found) > 35
+
+
+def _scaled(x, radius):
+    return x * np.minimum(1.0, radius / np.linalg.norm(x, axis=1))[:, None]
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("radius", [1.0, 0.05, 300.0])
+def test_records_are_scaled_in_predict_as_in_fit(intercept, radius):
+    """A weight of scaled records says something about scaled records only: long, short and mixed records, one alone like in a batch."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-80, 80, (400, 3)) * rng.choice([1.0, 1e-3], (400, 1))
+    y = np.clip(x[:, 0] / 80, -1, 1)
+    model = dp.sklearn.PrivateLinearRegression(epsilon=50, data_norm=radius, fit_intercept=intercept, radius=2).fit(x, y)
+    rows = np.c_[x, np.ones(len(x))] if intercept else x
+    w = np.append(model.coef_, model.intercept_) if intercept else model.coef_
+    np.testing.assert_allclose(model.predict(x), _scaled(rows, radius) @ w, rtol=1e-9, atol=1e-12)
+    assert model.predict(x[3:4])[0] == pytest.approx(model.predict(x)[3])
+    assert (np.abs(model.predict(x)) <= 2 * radius * (1 + 1e-9)).all()  # |w| <= 2
+    model.set_params(data_norm=7.0)  # of the next fit
+    np.testing.assert_allclose(model.predict(x), _scaled(rows, radius) @ w, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("classes", [("a", "b"), ("a", "b", "c")])
+def test_classifiers_scale_records_in_predict_as_in_fit(classes):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(300, 2)) * rng.uniform(0.1, 1000, (300, 1))
+    y = rng.choice(classes, 300)
+    model = dp.sklearn.PrivateLogisticRegression(epsilon=20, classes=classes).fit(x, y)
+    margins = _scaled(np.c_[x, np.ones(len(x))], 1.0) @ np.c_[model.coef_, model.intercept_].T
+    np.testing.assert_allclose(model.decision_function(x), margins[:, 0] if len(classes) == 2 else margins, rtol=1e-9, atol=1e-12)
+
+
+def test_a_target_that_scaled_records_explain_is_learnt_at_any_length():
+    """y is the direction's first coordinate; records are 20 to 80 long and the ball has radius 1."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(4000, 2))
+    x *= (rng.uniform(20, 80, 4000) / np.linalg.norm(x, axis=1))[:, None]
+    y = x[:, 0] / np.linalg.norm(x, axis=1)
+    model = dp.sklearn.PrivateLinearRegression(epsilon=8, radius=2, fit_intercept=False).fit(x, y)
+    assert model.score(x, y) > 0.95

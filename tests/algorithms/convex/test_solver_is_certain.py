@@ -1,5 +1,5 @@
-"""The solvers that a guarantee rests on end alike for every data set: what a plan cannot be sure of is refused, and what it accepts is reached,
-by the a priori course of steps where nothing else gets there."""
+"""The solvers that a guarantee rests on end alike for every data set: what a plan cannot be sure of is refused, and what it accepts is
+reached, by the a priori course of steps where nothing else gets there."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def test_margins_are_summed_in_twice_the_precision() -> None:
         assert abs(Fraction(float(got)) - right) <= abs(right) * Fraction(1, 2**52) + size * Fraction(16, 2**106)
 
 
-@pytest.mark.parametrize("smooth, strong", [(1.0, 1.0), (1.0, 0.1), (3.0, 1e-5)])
+@pytest.mark.parametrize(("smooth", "strong"), [(1.0, 1.0), (1.0, 0.1), (3.0, 1e-5)])
 def test_a_course_halves_the_distance_in_every_round(smooth: float, strong: float) -> None:
     """On a quadratic with both extreme curvatures, in exact enough arithmetic, and with gradients off by e in the worst direction."""
     H, e = np.array([smooth, strong]), 1e-6

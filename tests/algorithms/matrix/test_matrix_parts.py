@@ -237,8 +237,9 @@ def test_matrix_measures_by_hand() -> None:
     assert MEASURES["relative-l1-operator-error"](guess, t) == pytest.approx(1 / 3)
     assert MEASURES["matrix-support-error"](guess, t) == 1.0
     assert MEASURES["matrix-support-error"](sigma, t) == 0.0
-    shifted = trial("covariance", covariance=sigma, mean=np.array([0.0, 0.0, 1.0]))
-    assert MEASURES["frobenius-error"](guess, shifted) == pytest.approx(math.sqrt(2))
+    shifted = {"covariance": sigma, "mean": np.array([0.0, 0.0, 1.0])}
+    assert MEASURES["frobenius-error"](guess, trial("second-moment", **shifted)) == pytest.approx(math.sqrt(2))
+    assert MEASURES["frobenius-error"](guess, trial("covariance", **shifted)) == pytest.approx(math.sqrt(3))
     precise = trial("precision", covariance=np.diag([1.0, 2.0, 4.0]))
     theta = np.diag([2.0, 0.5, 0.25])
     assert MEASURES["frobenius-error"](theta, precise) == pytest.approx(1.0)

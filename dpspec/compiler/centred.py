@@ -1,0 +1,109 @@
+"""Whether the mean of x is known to be 0, where the name of a task needs it.
+
+The algorithms for second moments subtract no mean: they estimate E x x^T, as the documents do, who assume a mean of 0. E x x^T is
+the covariance only then; otherwise it is the covariance plus m m^T, and a constant record has a "covariance".
+
+``covariance(x)`` is therefore refused where a mean of 0 is ruled out, by a domain with coordinates of one sign or by the law of the
+``simulate`` block, and planned under its right name, ``second-moment(x)``, with a warning, where nobody says anything.
+``precision(x)`` and ``subspace(x, k)`` are defined by the second moment (docs/language.md): a warning where the mean may be another one, an
+error where the domain rules 0 out.
+
+The mean is 0 by the author's word (``assume centred``, ``symmetric`` or ``sub-gaussian``, of x or of nothing), or by the law of the
+``simulate`` block, which is the author's word too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from dpspec.compiler.draft import Draft, ReleaseDraft
+from dpspec.spec.diagnostics import SpecError
+from dpspec.spec.expr import NotANumber, Unbound, evaluate
+from dpspec.spec.model import Box, Domain, Estimate, Finite, Simplex
+
+#: Assumptions that say so; sub-gaussian as the documents define it, E exp(<u, x>) <= exp(s^2 |u|^2/2), which forces a mean of 0.
+WORDS: Final = ("centred", "symmetric", "sub-gaussian")
+TASKS: Final = ("covariance", "precision", "subspace")
+
+
+def centred(draft: Draft) -> Draft:
+    """DP222 for every task whose name needs a mean of 0 that nothing says."""
+    tasks = [(r, r.release.task) for r in draft.releases if isinstance(r.release.task, Estimate) and r.release.task.what in TASKS]
+    if not tasks:
+        return draft
+    declared, mean = _declared(draft), _mean_of_law(draft)
+    domain = next((d for d in draft.analysis.data.domains if d.variable == "x" and _one_sided(draft, d)), None)
+    for release, task in tasks:
+        covariance = task.what == "covariance"
+        if domain is not None:
+            text = "it needs a mean of 0, and the domain of x holds coordinates of one sign only"
+            draft = _report(draft, release, f"{task.what}(x): {text}", "error")
+        elif declared is None and mean is not None and mean.any():
+            text = f"no mean is subtracted, and the law of x has a mean of length {float((mean**2).sum()) ** 0.5:.4g}"
+            draft = _report(draft, release, f"{task.what}(x): {text}", "error" if covariance else "warning")
+        elif declared is None and mean is None:
+            text = f"{task.what}(x): no mean is subtracted, and nothing says that the mean of x is 0"
+            if covariance and release.problem is not None:
+                text += "; what is released is second-moment(x), and the plan calls it so"
+                named = task.model_copy(update={"what": "second-moment"})
+                draft = draft.with_release(replace(release, problem=replace(release.problem, task=named)))
+            draft = _report(draft, release, text, "warning")
+    return draft
+
+
+def _declared(draft: Draft) -> str | None:
+    return next((a.name for a in draft.analysis.assume if a.name in WORDS and a.of in (None, "x")), None)
+
+
+def _mean_of_law(draft: Draft) -> Any:
+    """The mean of x in the simulated law, (d,); None without a law or a closed form."""
+    if not draft.analysis.simulate:
+        return None
+    from dpspec.data.laws import Simulation
+
+    try:
+        return Simulation(draft.analysis.simulate, draft.facts).mean()
+    except SpecError:  # the laws have their own diagnostics
+        return None
+
+
+def why_centred(draft: Draft) -> str | None:
+    """Who says that the mean of x is 0; None where nobody does."""
+    declared = _declared(draft)
+    if declared is not None:
+        return f"assume {declared}"
+    mean = _mean_of_law(draft)
+    return "the law of the simulate block" if mean is not None and not mean.any() else None
+
+
+def _report(draft: Draft, release: ReleaseDraft, text: str, severity: str) -> Draft:
+    task = release.release.task
+    assert isinstance(task, Estimate)
+    instead = "estimate second-moment(x), which is E x x^T, or " if task.what == "covariance" and severity == "error" else ""
+    public = "subtract a public mean from the records first and" if severity == "error" else "if it is 0, or a public mean was subtracted,"
+    return draft.report(
+        "DP222",
+        f"release {release.release.name!r}: {text}",
+        path=(*release.path, "task"),
+        help=f"{instead}{public} say so: assume centred of x",
+        severity="error" if severity == "error" else "warning",
+    )
+
+
+def _one_sided(draft: Draft, domain: Domain) -> bool:
+    """Whether every coordinate of every record has one sign, by the set that is declared or enforced."""
+    s = domain.set
+    try:
+        match s:
+            case Simplex():
+                return True
+            case Box(low=low, high=high):
+                ends = [float(evaluate(e, draft.facts)) for e in (low, high)]
+            case Finite(values=values):
+                ends = [float(evaluate(e, draft.facts)) for e in values]
+            case _:
+                return False
+    except (Unbound, NotANumber, ArithmeticError):
+        return False
+    return bool(ends) and (min(ends) >= 0 or max(ends) <= 0)
