@@ -305,7 +305,8 @@ def _guarantee(draft: Draft, check: bool) -> CheckedGuarantee:
 def _risk(draft: Draft) -> tuple[str, ...]:
     from dpspec.privacy.risk import sentences
 
-    return tuple(sentences(draft.calibrated.guarantee))
+    a = draft.analysis
+    return sentences(draft.calibrated.guarantee, model=a.privacy.model, protects=protected(a), unit=a.data.unit)
 
 
 def write(plan: Plan, file: Path) -> None:

@@ -233,7 +233,8 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
             moved = _enforcement(name, results)
             judged = [e for r in results for e in r.judged.get(name, r.errors[name])]
             room = ROOM * moved["truth_error"] if moved else 0.0
-            against = s.bound_json(bound, judged, level, room=room, unmet=[u for r in results for u in r.enforcement[name]["unmet"]])
+            unmet, broken = ([u for r in results for u in r.enforcement[name].get(word, ())] for word in ("unmet", "broken"))
+            against = s.bound_json(bound, judged, level, room=room, unmet=unmet, broken=broken)
             points.append(
                 {
                     "release": name,

@@ -136,13 +136,22 @@ def judge_with_room(bound: BoundValue, errors: Sequence[float], level: float, ro
 
 
 def bound_json(
-    bound: BoundValue | None, errors: Sequence[float], level: float = LEVEL, *, room: float = 0.0, unmet: Sequence[str] = ()
+    bound: BoundValue | None,
+    errors: Sequence[float],
+    level: float = LEVEL,
+    *,
+    room: float = 0.0,
+    unmet: Sequence[str] = (),
+    broken: Sequence[str] = (),
 ) -> dict[str, Any] | None:
     """``within``: trials whose error does not exceed the bound; ``chance``: see :func:`judge`; ``room``: see :func:`judge_with_room`;
-    ``unmet``: conditions of the bound that the simulated law is known to break, so that nothing is judged."""
+    ``unmet``: conditions of the bound that the simulated law is known to break, so that nothing is judged; ``broken``: the same, where
+    errors below the bound still say so (:mod:`dpspec.executor.declared`)."""
     if bound is None:
         return None
     holds, chance = judge_with_room(bound, errors, level, room) if not unmet else (None, None)
+    if holds is False and broken:  # the declaration is refuted, not the bound
+        holds, chance, unmet = None, None, broken
     explicit = bound.kind == "explicit" and bound.value is not None
     return {
         "kind": bound.kind,
