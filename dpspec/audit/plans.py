@@ -21,8 +21,8 @@ from dpspec.audit.components import Breach, Component
 from dpspec.audit.deployment import Claim, Deployment, Setting
 from dpspec.audit.schedules import Cost, TooManyWays, components, cut, mu_squared, rho_of, ways
 from dpspec.audit.verdict import LOOSE, TOLERANCE, AuditResult, StaticResult, Verdict
-from dpspec.privacy.forms import FormError, is_channel, mapping, noise_of, number, only, positive, spent_of, text, whole
-from dpspec.privacy.schedule import Draw, Leaf, Parallel, Sampled, Tree, draws, from_json
+from dpspec.privacy.forms import FormError, from_json, is_channel, mapping, noise_of, number, only, positive, spent_of, text, whole
+from dpspec.privacy.schedule import Draw, Leaf, Parallel, Sampled, Tree, draws
 from dpspec.privacy.schedule import Sequence as Steps
 from dpspec.spec.diagnostics import Diagnostic, Severity, SpecError
 

@@ -117,7 +117,7 @@ def _engine(engine: str, workers: int | None, cells: int, memory: Any) -> Abstra
 def _cells(d: Design, point: Point, data: str) -> list[Named]:
     """The cells of a point. A name holds all that the result depends on: this version, the meaning of the analysis, the data, the
     point's place in the design (noise streams), the seed and the trials."""
-    from dpspec import __version__
+    from dpspec.version import __version__
 
     head = f"{__version__}|{meaning(point.parsed.analysis)}|{data}|{point.index}|{d.seed}"
     found = []

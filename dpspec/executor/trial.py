@@ -277,8 +277,7 @@ def _real(draft: Draft, memory: Any) -> Real:
     from dpspec.compiler.files import base_dir
     from dpspec.data.enforce import enforce
     from dpspec.data.sources import load
-    from dpspec.executor.bind import values
-    from dpspec.executor.run import public_records
+    from dpspec.executor.bind import public_records, values
 
     data = draft.analysis.data
     if data.status != "public":

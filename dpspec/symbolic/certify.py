@@ -19,7 +19,7 @@ from dpspec.domains.domain import Domain, Margin, closed, domain_of_set, margin_
 from dpspec.numeric.rounding import down, padded_up, show, up
 from dpspec.spec.expr import Expr
 from dpspec.spec.model import Ball, Box, Finite, Polytope, Reals, Set, Simplex, Sparse
-from dpspec.symbolic import multinomial
+from dpspec.symbolic import multinomial, softmax
 from dpspec.symbolic.certificate import Certificate, Method
 from dpspec.symbolic.claims import Draft, answer, declared_only, reached, scaled, shrunk
 from dpspec.symbolic.extrema import case_constants
@@ -58,7 +58,7 @@ def certify(
     scope = Scope(values, ("w", "x1", "x2"), ("y1", "y2")) if pairwise else Scope(values)
     try:
         parts = split(normal_form(loss, scope))
-        several = multinomial.recognise(parts.data)
+        several = softmax.recognise(parts.data)
         if several is not None:
             return _several(several, parts, pairwise, over, x_domain, y_domain, values, claims)
         if pairwise:
@@ -90,7 +90,7 @@ def certify(
 
 
 def _several(
-    loss: multinomial.Multinomial,
+    loss: softmax.Multinomial,
     parts: Parts,
     pairwise: bool,
     over: SetLike,

@@ -23,12 +23,12 @@ from dpspec.compiler.plan import make_plan, noise_rows
 from dpspec.executor.run import run
 from dpspec.lang.source import parse_file, parse_text
 from dpspec.privacy.calibrate import Budget, calibrate
-from dpspec.privacy.forms import is_channel
+from dpspec.privacy.forms import is_channel, to_json
 from dpspec.privacy.gaussian import exact, float_up
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.mechanisms.laplace import Laplace
 from dpspec.privacy.risk import sentences
-from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Repeat, Sampled, Sequence, Tree, to_json
+from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Repeat, Sampled, Sequence, Tree
 from dpspec.spec.diagnostics import SpecError
 from tests.privacy.kinds import KINDS, instance
 
