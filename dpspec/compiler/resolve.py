@@ -307,8 +307,10 @@ def _declared(draft: Draft, facts: dict[str, Number]) -> Draft:
                     "DP411", f"the constant of {assumption.name} is {float(value):g}; it must be positive", path=("assume", i)
                 )
                 continue
-            key = f"{name}_{assumption.of}" if assumption.of in ("x", "y") else name
-            facts[key] = value
+            if assumption.name == "moment":  # of one variable, it says nothing of another one's
+                facts[name if assumption.of is None else f"{name}_{assumption.of}"] = value
+                continue
+            facts[f"{name}_{assumption.of}" if assumption.of in ("x", "y") else name] = value
             facts.setdefault(name, value)
     return draft
 

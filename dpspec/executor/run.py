@@ -45,8 +45,13 @@ def run(
     before any noise is drawn, :class:`~dpspec.privacy.meter.PrivacyError` when an algorithm leaves its plan, or fails on private data
     (DP327), and :class:`~dpspec.executor.record.NotWritten`, which holds the record, when the disk fails after the draws.
     """
+    from dpspec.data.problems import fail
     from dpspec.executor.folder import claimed
 
+    if x is None and y is not None:
+        fail("DP515", "y comes without x", "plan.run(x, y)")
+    if x is not None and data_file is not None:
+        fail("DP515", f"the records come twice: in memory, and from {data_file}", "leave one of them out")
     with claimed(out, tuple(r.release.name for r in plan.draft.releases)):
         record = _released(plan, x, y, data_file, progress)
         if out is not None:
