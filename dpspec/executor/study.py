@@ -77,6 +77,10 @@ def study(
         trials = MOST_TRIALS
     d = design(parsed, trials=trials, seed=seed, vary=words, compare=compare, quick=quick)
     drafts = [compiled(p) for p in d.points]  # every point must have a plan before anything runs
+    from dpspec.executor.measures import choose
+
+    for release in (r for draft in drafts for r in draft.releases):
+        choose(release)  # every target must be measurable too
     forget_real()
     data = _data_digest(parsed, memory)
     points = [_cells(d, point, data) for point in d.points]
@@ -246,6 +250,7 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
                     "trivial_error": sum(trivial) / len(trivial) if trivial else None,
                     "cost_of_privacy": s.cost_of_privacy(errors, reference),
                     "bound": against,
+                    "target": s.target_json(release.target, errors),
                     "enforcement": moved,
                     "order_shape": shape,
                     "order_expression": order.expression if order is not None else None,

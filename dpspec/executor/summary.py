@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpspec.compiler.draft import BoundValue
+from dpspec.compiler.draft import BoundValue, Target
 
 Vector: TypeAlias = NDArray[np.float64]
 
@@ -167,6 +167,25 @@ def bound_json(
         "room": room,
         "unmet": list(dict.fromkeys(unmet)),
     }
+
+
+def target_json(target: Target | None, errors: Sequence[float]) -> dict[str, Any] | None:
+    """Is a target met on these trials: the mean error is at most the stated value; with a probability p, at least a share p of the
+    trials is. ``sure``: the 95% interval of the mean (an exact binomial test at level 0.05) says the same."""
+    if target is None:
+        return None
+    e = np.asarray(errors, dtype=np.float64)
+    if target.probability is None:
+        low, high = mean_interval(e)
+        met = bool(float(e.mean()) <= target.at_most)
+        sure = e.size > 1 and (high <= target.at_most if met else not low <= target.at_most)
+    else:
+        from scipy.special import bdtr, bdtrc
+
+        within, p = int(np.count_nonzero(e <= target.at_most)), target.probability
+        met = within >= p * e.size
+        sure = float((bdtrc(within - 1, e.size, p) if within else 1.0) if met else bdtr(within, e.size, p)) < LEVEL
+    return {"measure": target.measure, "at_most": target.at_most, "probability": target.probability, "met": met, "sure": bool(sure)}
 
 
 def best_bound(bounds: Sequence[BoundValue], measure: str) -> BoundValue | None:
