@@ -135,7 +135,9 @@ def accepts(p: Problem, t: Tunables) -> str | None:
 def sensitivity(p: Problem, t: Tunables) -> float:
     """l_inf distance of the step between neighbours."""
     exact = _exact(p, t)
-    return central.sensitivity(p, exact, central.batch(p, t), beside=(1 + 2 * t.eta * float(p.objective.l2)) * central.farthest(exact))
+    assert p.loss is not None
+    ridge = 1 + 4 * t.eta * p.loss.l2  # roundings of w - eta*(g + lam*w) that are in proportion to w
+    return central.sensitivity(p, exact, central.batch(p, t), beside=ridge * central.farthest(exact))
 
 
 def _exact(p: Problem, t: Tunables) -> float:
