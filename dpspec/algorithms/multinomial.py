@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from dpspec.algorithms import sums
 from dpspec.algorithms.objective import Objective, margins
 from dpspec.algorithms.sets import ConstraintSet, Vector
 
 _BLOCK_BYTES = 1 << 19
 _CSR_BYTES = 1 << 25
-_CSR_ROWS = 1 << 18  # as in dpspec.algorithms.objective: the rounding of a sum counts on no longer blocks
 
 
 def _shifted(z: Vector) -> tuple[Vector, Vector, Vector]:
@@ -94,10 +94,10 @@ class Multinomial(Objective):
 
     def _blocks(self, records: Any) -> Iterator[tuple[Any, Vector]]:
         if getattr(records, "sparse", False):
-            rows = min(_CSR_ROWS, _CSR_BYTES // (8 * self.classes))
+            rows = sums.block_rows(_CSR_BYTES // 8, self.classes)
         else:
-            rows = _BLOCK_BYTES // (8 * max(records.d, self.classes))
-        for x, y in records.blocks(max(256, rows)):
+            rows = sums.block_rows(_BLOCK_BYTES // 8, max(records.d, self.classes))
+        for x, y in records.blocks(rows):
             if y is None:
                 raise ValueError("the loss needs labels y and the records have none")
             yield x, y
@@ -126,13 +126,12 @@ class Multinomial(Objective):
 
     def _summed(self, records: Any, size: int, n: int | None, slopes: Any) -> Vector:
         """(factor/n) times the sum of slopes x^T."""
-        total = np.zeros((self.classes, size // self.classes))
+        total = sums.Sum((self.classes, size // self.classes))
         with np.errstate(all="ignore"):
             for x, y in self._blocks(records):
                 s = slopes(x, y)
-                total += s @ x if isinstance(x, np.ndarray) else np.asarray(x.T @ s.T).T
-            total *= self.factor / (records.n if n is None else n)
-        return total.ravel()
+                total.add(s @ x if isinstance(x, np.ndarray) else np.asarray(x.T @ s.T).T)
+            return (total.value * (self.factor / (records.n if n is None else n))).ravel()
 
     def data_hessian(self, w: Vector, records: Any, n: int | None = None) -> Vector:
         """(1/n) sum (diag(p_i) - p_i p_i^T) kron x_i x_i^T, shape (K*d, K*d): K(K + 1)/2 products X^T diag(.) X."""

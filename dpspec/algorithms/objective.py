@@ -28,6 +28,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dpspec.algorithms import sums
 from dpspec.algorithms.sets import REALS, ConstraintSet, GroupNorm, prox
 from dpspec.symbolic.margin import bounded
 
@@ -36,7 +37,6 @@ Vector: TypeAlias = NDArray[np.float64]
 Scalar: TypeAlias = Callable[[Vector, Vector], Vector]
 
 _BLOCK_BYTES = 1 << 19
-_CSR_ROWS = 1 << 18
 #: Slopes are evaluated so many at a time: a few temporaries of that size stay in the cache.
 _PIECE = 1 << 14
 #: Caps are quotients and products of doubles, rounded down by more than that takes.
@@ -79,21 +79,19 @@ class Objective:
 
     def data_gradient(self, w: Vector, records: Any, n: int | None = None, *, within: float = math.inf) -> Vector:
         """(1/n) sum phi'(<w, x_i>, y_i) x_i, shape (d,); every record's gradient is no longer than ``within``, nor than ``length``."""
-        total, cap = np.zeros(w.size), min(self.limit, self._slope_of(within))
+        total, cap = sums.Sum(w.size), min(self.limit, self._slope_of(within))
         with np.errstate(all="ignore"):
             for x, y in _blocks(records):
-                total += x.T @ self._slopes(x, w, y, cap)
-            total /= records.n if n is None else n
-        return total
+                total.add(x.T @ self._slopes(x, w, y, cap))
+            return total.value / (records.n if n is None else n)
 
     def data_difference(self, v: Vector, w: Vector, records: Any, n: int | None = None, *, within: float = math.inf) -> Vector:
         """(1/n) sum (grad phi_i(v) - grad phi_i(w)), shape (d,); every record's difference is no longer than ``within``."""
-        total, cap = np.zeros(w.size), self._slope_of(within)
+        total, cap = sums.Sum(w.size), self._slope_of(within)
         with np.errstate(all="ignore"):
             for x, y in _blocks(records):
-                total += x.T @ bounded(self._slopes(x, v, y, self.limit) - self._slopes(x, w, y, self.limit), cap)
-            total /= records.n if n is None else n
-        return total
+                total.add(x.T @ bounded(self._slopes(x, v, y, self.limit) - self._slopes(x, w, y, self.limit), cap))
+            return total.value / (records.n if n is None else n)
 
     def _slopes(self, x: Any, w: Vector, y: Vector, cap: float) -> Vector:
         """phi'(<w, x_i>, y_i) in [-cap, cap], shape (rows,)."""
@@ -158,8 +156,8 @@ def margins(x: Any, w: Vector) -> Vector:
 
 
 def _blocks(records: Any) -> Iterator[tuple[Any, Vector]]:
-    # a dense block is a view that the second product finds in the cache; a CSR block is a copy, which costs more than it saves
-    rows = _CSR_ROWS if getattr(records, "sparse", False) else max(256, _BLOCK_BYTES // (8 * max(records.d, 1)))
+    # a block is a view, and the second product finds a dense one in the cache; the rounding of a sum counts on no longer blocks
+    rows = sums.MOST if getattr(records, "sparse", False) else sums.block_rows(_BLOCK_BYTES // 8, records.d)
     for x, y in records.blocks(rows):
         if y is None:
             raise ValueError("the loss needs labels y and the records have none")

@@ -119,8 +119,8 @@ class Records:
 
     def _rows(self, start: int, stop: int) -> Block:
         if (start, stop) == (0, self.n):
-            return self.x, self.y  # a CSR slice copies
-        return self.x[start:stop], None if self.y is None else self.y[start:stop]
+            return self.x, self.y
+        return _slice(self.x, start, stop), None if self.y is None else self.y[start:stop]
 
     def blocks(self, size: int = BLOCK) -> Iterator[Block]:
         """Consecutive blocks ``(x, y)`` of at most ``size`` records, in order; views where ``x`` is dense."""
@@ -144,6 +144,17 @@ class Records:
 
     def in_memory(self) -> Records:
         return self
+
+
+def _slice(x: Any, start: int, stop: int) -> Any:
+    """Rows of a dense or a CSR array as a view: slicing a CSR array would copy its entries."""
+    if not is_sparse(x):
+        return x[start:stop]
+    first, last = x.indptr[start], x.indptr[stop]
+    rows = x.indptr[start : stop + 1] - first
+    part = type(x)((x.data[first:last], x.indices[first:last], rows), shape=(stop - start, x.shape[1]))
+    part.has_canonical_format = True  # as the whole
+    return part
 
 
 #: Fills one drawing block in place: ``fill(block, x, y)`` with x of shape (rows, d) and y of shape (rows,). The outcome depends on

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from dpspec.compiler.draft import Draft
 from dpspec.compiler.files import base_dir
 from dpspec.compiler.plan import Plan, schedule_json
-from dpspec.executor.bind import arrays, bound_problem, part_of, values
+from dpspec.executor.bind import arrays, bound_problem, part_of, public_records, values
 from dpspec.executor.record import NotWritten, Record, environment
 from dpspec.spec.diagnostics import SpecError
 
@@ -154,21 +154,6 @@ def check_files(draft: Draft, memory: Any, data_file: str | Path | None) -> None
             fail("DP518", wrong, REMEDY)
         if digest(file.where, fresh=True)[0] != file.sha256:
             fail("DP524", f"{file.path} ({file.role}) is not the file that the plan was made with", "plan again, and review what changed")
-
-
-def public_records(draft: Any, raw: Any, base: Path) -> Any:
-    """The loaded records, with the public file of ``with public x (path ...)`` beside them."""
-    public = draft.analysis.privacy.public
-    if public is None or public.path is None:
-        return raw.records
-    from dpspec.data.problems import fail
-    from dpspec.data.records import Records
-    from dpspec.data.sources import load_public
-
-    if raw.records.public_x is not None:
-        fail("DP515", f"public x comes twice: from {public.path}, and beside the records as public_x", "leave one of them out")
-    rows = load_public(public.path, draft.analysis.data, base_dir=base, values=values(draft))
-    return Records(raw.records.x, raw.records.y, rows, raw.records.mapped)
 
 
 def now() -> str:

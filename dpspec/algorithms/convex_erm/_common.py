@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+from dpspec.algorithms import sums
 from dpspec.algorithms.card import Problem
 from dpspec.algorithms.formulas import STRENGTH
 from dpspec.algorithms.objective import Objective
@@ -59,14 +60,9 @@ def moved(p: Problem) -> float:
 
 
 def summed(p: Problem, count: int | None = None) -> float:
-    """What a sensitivity of (1/count) sum grad phi_i is multiplied by because neighbours' sums are rounded differently.
-
-    A sum of m vectors of length L in blocks of R is off by at most (R + m/R) u m L in any order within them, u = 2^-53 (Higham 2002,
-    section 4.2); R <= 2^18 in :mod:`dpspec.algorithms.objective`, and R >= 256. Twice that over the sensitivity is 3e-5 at a million
-    records. Under add-remove their number is private and n a public guess of it: 8 times as many are counted (5e-4 at n = a million).
-    """
-    m = (p.n if count is None else count) * (8 if p.neighbours == "add-remove" else 1)
-    return 1.0 + 2 / moved(p) * m * (min(m, 2**18) + m / 256) * 2.0**-53
+    """What a sensitivity of (1/count) sum grad phi_i is multiplied by because neighbours' sums are rounded differently: see
+    :mod:`dpspec.algorithms.sums`."""
+    return sums.rounding(p.n if count is None else count, moved(p), hidden=p.neighbours == "add-remove")
 
 
 def mean_sensitivity(p: Problem, count: int | None = None) -> float:

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from dpspec.algorithms import robust_mean as robust
+from dpspec.algorithms import sums
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
-from dpspec.algorithms.sums import rounding
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Tree
 
@@ -165,7 +165,7 @@ def sensitivity(p: Problem, t: Tunables) -> float:
     """l2 distance of the robust mean between neighbours, with the public n as divisor."""
     moved = 2.0 if p.neighbours == "replace-one" else 1.0
     exact = moved * robust.supremum(t.beta) * t.s * math.sqrt(p.d) / p.n
-    return math.nextafter(exact * rounding(p.n, moved, hidden=p.neighbours == "add-remove") * (1 + 2.0**-40), math.inf)
+    return sums.sensitivity(exact, p.n, moved, hidden=p.neighbours == "add-remove")
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:
@@ -173,10 +173,10 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
-    total = np.zeros(p.d)
-    for x, _ in records.blocks(max(64, (1 << 15) // p.d)):
-        total += robust.column_sums(x, np.ones(x.shape[0]), t.s, t.beta)
-    return Estimate(np.atleast_1d(release.draw("mean", total / p.n, sensitivity=sensitivity(p, t))))
+    total = sums.Sum(p.d)
+    for x, _ in records.blocks(sums.block_rows(1 << 15, p.d, 64)):
+        total.add(robust.column_sums(x, np.ones(x.shape[0]), t.s, t.beta))
+    return Estimate(np.atleast_1d(release.draw("mean", total.value / p.n, sensitivity=sensitivity(p, t))))
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -3,16 +3,21 @@ post-processing: a function of its released argument and of public numbers."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from dpspec.algorithms import sums
+from dpspec.algorithms.card import Problem
 from dpspec.algorithms.sets import Vector
 from dpspec.numeric.norms import clip_rows
+from dpspec.privacy.mechanisms.symmetric import second_moment_l1_sensitivity, second_moment_sensitivity
+from dpspec.privacy.mechanisms.wishart import second_moment_nuclear_sensitivity
 
-#: Rows of a block: what fits the processor's cache for d up to a few hundred.
-ROWS = 8192
+#: Rows of a block: as few as keep the matrix product fast, since rounding grows with them.
+ROWS = 1024
 #: From this dimension on, the leading eigenvectors come from Lanczos iterations when few of them are asked for.
 LANCZOS_FROM = 500
 #: Relative accuracy of Lanczos eigenvalues.
@@ -32,12 +37,44 @@ def second_moment(records: Any, radius: float = np.inf, n: int | None = None) ->
     it out and divide by how many there are.
     """
     d = records.d
-    total = np.zeros((d, d))
+    total = sums.Sum((d, d))
     for x in blocks(records):
         if np.isfinite(radius):
             x = clip_rows(np.array(x), radius)
-        total += x.T @ x
-    return np.asarray(total / (records.n if n is None else n))
+        total.add(x.T @ x)
+    return total.value / (records.n if n is None else n)
+
+
+def rounded(p: Problem, r: float) -> float:
+    """By how much rounding alone moves the computed second moment between neighbours, |x|_2 <= ``r``, in the Frobenius norm: the magnitudes
+    |x||x|^T of a record's term are at most r^2 long. The nuclear norm is at most sqrt(d) times as large, and the l1 norm of the upper
+    triangle (d + 1)/2 times, since the sum of |x_i||x_j| over i <= j is (|x|_1^2 + |x|_2^2)/2."""
+    return sums.apart(p.n, r**2, p.n, hidden=p.neighbours == "add-remove", rows=ROWS)
+
+
+def frobenius_sensitivity(p: Problem, r: float) -> float:
+    """Of the second moment as computed; :func:`~dpspec.privacy.mechanisms.symmetric.second_moment_sensitivity` is that of real numbers."""
+    return _up(second_moment_sensitivity(r, p.n, p.d, p.neighbours) + rounded(p, r))  # type: ignore[arg-type]
+
+
+def l1_sensitivity(p: Problem, r: float) -> float:
+    """The same for the l1 norm of the upper triangle."""
+    return _up(second_moment_l1_sensitivity(r, p.n, p.d, p.neighbours) + (p.d + 1) / 2 * rounded(p, r))  # type: ignore[arg-type]
+
+
+def nuclear_sensitivity(p: Problem, r: float) -> float:
+    """The same for the nuclear norm."""
+    return _up(second_moment_nuclear_sensitivity(r, p.n, p.neighbours) + math.sqrt(p.d) * rounded(p, r))  # type: ignore[arg-type]
+
+
+def wishart_rounding(p: Problem, r: float) -> float:
+    """What one-sided Wishart noise asks for: the Frobenius norm in units of r^2/n."""
+    return rounded(p, r) / (r**2 / p.n) * (1 + 2.0**-40)
+
+
+def _up(value: float) -> float:
+    """Norms of records are at most r to the last digit; squares and roots of public numbers are off by a few units."""
+    return math.nextafter(value * (1 + 2.0**-40), math.inf)
 
 
 def mean_of(records: Any, radius: float = np.inf) -> Vector:

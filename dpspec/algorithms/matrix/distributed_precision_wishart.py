@@ -44,10 +44,10 @@ from dpspec.algorithms.matrix._common import (
     wrong_task,
 )
 from dpspec.algorithms.matrix._deviation import FAILURE
-from dpspec.algorithms.matrix._moment import second_moment
+from dpspec.algorithms.matrix._moment import nuclear_sensitivity, second_moment, wishart_rounding
 from dpspec.algorithms.matrix._precision import PENALTY, SPARSE, largest_factor, noise_too_large, precision_of
 from dpspec.algorithms.matrix.dp_precision_covariance import frobenius, one_sided_refusal
-from dpspec.privacy.mechanisms.wishart import SymmetrisedWishart, second_moment_nuclear_sensitivity
+from dpspec.privacy.mechanisms.wishart import SymmetrisedWishart
 from dpspec.privacy.mechanisms.wishart_one_sided import Wishart
 from dpspec.privacy.schedule import Draw, Tree
 
@@ -76,6 +76,7 @@ CARD = Card(
         ),
         SPARSE,
     ),
+    trust={"server": "trusted", "colluding": 0},
     options={
         "server": ("trusted", "secure-aggregation", "untrusted"),
         "noise": ("auto", "wishart", "symmetrised-wishart"),
@@ -178,10 +179,11 @@ def mechanism(p: Problem, t: Tunables) -> Wishart | SymmetrisedWishart:
     neighbours: Any = p.neighbours
     trusted = t.server == "trusted"
     if chosen(p, t.noise) == "wishart":
-        return Wishart(r**2 / p.n, p.d, below(p.facts["delta"]), neighbours, parties=p.n, missing=t.colluding, server=trusted)
+        delta, blur = below(p.facts["delta"]), wishart_rounding(p, r)
+        return Wishart(r**2 / p.n, p.d, delta, neighbours, parties=p.n, missing=t.colluding, server=trusted, rounding=blur)
     least = p.d + 1
     degrees = max(least, p.n) if trusted else p.n * math.ceil(least / (p.n - t.colluding))
-    return SymmetrisedWishart(second_moment_nuclear_sensitivity(r, p.n, neighbours), p.d, degrees)
+    return SymmetrisedWishart(nuclear_sensitivity(p, r), p.d, degrees)
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:

@@ -31,9 +31,9 @@ from dpspec.algorithms.matrix._common import (
     wrong_task,
 )
 from dpspec.algorithms.matrix._deviation import FAILURE, gaussian_max, gaussian_operator, sampling_max, sampling_operator
-from dpspec.algorithms.matrix._moment import positive_part, second_moment
+from dpspec.algorithms.matrix._moment import frobenius_sensitivity, positive_part, rounded, second_moment
 from dpspec.privacy.mechanisms.gaussian import Gaussian
-from dpspec.privacy.mechanisms.symmetric import GaussianSymmetric, second_moment_sensitivity
+from dpspec.privacy.mechanisms.symmetric import GaussianSymmetric
 from dpspec.privacy.schedule import Draw, Tree
 
 CARD = Card(
@@ -96,7 +96,7 @@ CARD = Card(
         Fault("000, after (6.17): the estimator may be indefinite", "psd = on projects it", "option psd", "text"),
         Fault("000, Table 6.5: SULQ (printed SQLU) without a scale", "d*r^2/n over d^2 queries, stated here", "module text", "text"),
     ),
-    cost={"gradients": "0", "rounds": "1", "memory_bytes": "24*d*d"},
+    cost={"gradients": "0", "rounds": "1", "memory_bytes": "64*d*d"},
     spec="specs/matrix/dp-covariance-gaussian.dps",
 )
 
@@ -109,9 +109,8 @@ def mechanism(p: Problem, noise: str) -> GaussianSymmetric | Gaussian:
     """What releases the second moment. sulq: d^2 queries, each of sensitivity r^2/n, so together at most d*r^2/n in l2."""
     r = central_radius(p)
     if noise == "sulq":
-        return Gaussian(p.d * r**2 / p.n, size=p.d * p.d)
-    sensitivity = second_moment_sensitivity(r, p.n, p.d, p.neighbours)  # type: ignore[arg-type]
-    return GaussianSymmetric(sensitivity, p.d, "upper" if noise == "upper" else "isotropic")
+        return Gaussian(p.d * r**2 / p.n + rounded(p, r), size=p.d * p.d)
+    return GaussianSymmetric(frobenius_sensitivity(p, r), p.d, "upper" if noise == "upper" else "isotropic")
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:

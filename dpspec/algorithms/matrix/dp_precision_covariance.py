@@ -43,10 +43,10 @@ from dpspec.algorithms.matrix._common import (
     wrong_task,
 )
 from dpspec.algorithms.matrix._deviation import FAILURE, gaussian_frobenius, laplace_frobenius, symmetrised_frobenius, wishart_frobenius
-from dpspec.algorithms.matrix._moment import second_moment
+from dpspec.algorithms.matrix._moment import frobenius_sensitivity, l1_sensitivity, nuclear_sensitivity, second_moment, wishart_rounding
 from dpspec.algorithms.matrix._precision import PENALTY, SPARSE, largest_factor, noise_too_large, precision_of
-from dpspec.privacy.mechanisms.symmetric import GaussianSymmetric, LaplaceSymmetric, second_moment_l1_sensitivity, second_moment_sensitivity
-from dpspec.privacy.mechanisms.wishart import SymmetrisedWishart, second_moment_nuclear_sensitivity
+from dpspec.privacy.mechanisms.symmetric import GaussianSymmetric, LaplaceSymmetric, second_moment_l1_sensitivity
+from dpspec.privacy.mechanisms.wishart import SymmetrisedWishart
 from dpspec.privacy.mechanisms.wishart_one_sided import Wishart
 from dpspec.privacy.schedule import Draw, Tree
 
@@ -212,13 +212,13 @@ def mechanism(p: Problem, noise: str) -> Mechanism:
     neighbours: Any = p.neighbours
     match chosen(p, noise):
         case "gaussian":
-            return GaussianSymmetric(second_moment_sensitivity(r, n, d, neighbours), d)
+            return GaussianSymmetric(frobenius_sensitivity(p, r), d)
         case "laplace":
-            return LaplaceSymmetric(second_moment_l1_sensitivity(r, n, d, neighbours), d)
+            return LaplaceSymmetric(l1_sensitivity(p, r), d)
         case "wishart":
-            return Wishart(r**2 / n, d, below(p.facts["delta"]), neighbours)
+            return Wishart(r**2 / n, d, below(p.facts["delta"]), neighbours, rounding=wishart_rounding(p, r))
         case _:
-            return SymmetrisedWishart(second_moment_nuclear_sensitivity(r, n, neighbours), d)
+            return SymmetrisedWishart(nuclear_sensitivity(p, r), d)
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:

@@ -30,10 +30,10 @@ from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.matrix._common import CENTRAL_X, CLIP_CENTRAL, ONE_SIDED, TESTS, central_radius, central_refusal, wrong_task
 from dpspec.algorithms.matrix._deviation import FAILURE, gaussian_frobenius, symmetrised_frobenius
 from dpspec.algorithms.matrix._lasso import Band, within
-from dpspec.algorithms.matrix._moment import positive_part, second_moment
+from dpspec.algorithms.matrix._moment import frobenius_sensitivity, positive_part, second_moment
 from dpspec.algorithms.matrix._precision import SPARSE
 from dpspec.algorithms.proximal import MOST_STEPS
-from dpspec.privacy.mechanisms.symmetric import GaussianSymmetric, second_moment_sensitivity
+from dpspec.privacy.mechanisms.symmetric import GaussianSymmetric
 from dpspec.privacy.mechanisms.wishart import SymmetrisedWishart
 from dpspec.privacy.schedule import Draw, Tree
 
@@ -137,8 +137,7 @@ def largest_norm(p: Problem, t: Tunables) -> float:
 
 def exact_sensitivity(p: Problem, t: Tunables) -> float:
     """b^2 times the Frobenius sensitivity of S."""
-    s = second_moment_sensitivity(central_radius(p), p.n, p.d, p.neighbours)  # type: ignore[arg-type]
-    return largest_norm(p, t) ** 2 * s
+    return largest_norm(p, t) ** 2 * frobenius_sensitivity(p, central_radius(p))
 
 
 def tolerance(p: Problem, t: Tunables) -> float:

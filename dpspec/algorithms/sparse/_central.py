@@ -14,8 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from dpspec.algorithms import sums
 from dpspec.algorithms.card import Fault, Problem, Tunable, Tunables
 from dpspec.algorithms.estimate import Published
+from dpspec.algorithms.objective import margins
 from dpspec.algorithms.sets import Vector, shrink
 from dpspec.privacy.mechanisms.peeling import peeling
 from dpspec.privacy.schedule import Disjoint, Tree
@@ -24,8 +26,9 @@ EVIDENCE: Final = "tests/algorithms/sparse/test_peeling.py::"
 #: Words of the options of peeling; the first is the default.
 PEELING: Final = {"selection": ("gumbel", "laplace"), "entries": ("laplace", "gaussian")}
 WEIGHT: Final = Tunable("1/2", "share of the budget for choosing, the rest for the chosen entries", minimum=0.01, maximum=0.99)
-#: Sensitivities are raised by this factor for the rounding of sums of n products.
-_ROUNDING: Final = 1 + 2.0**-36
+#: Steps are computed at points whose entries are at most this many times the sensitivity: beyond, the rounding of w - eta*g would show.
+#: Iterates get there only where noise, or n times the sensitivity, is 2^36 of it.
+_FARTHEST: Final = 2.0**36
 
 PEELING_FAULTS: Final = (
     Fault(
@@ -75,8 +78,21 @@ def batch(p: Problem, t: Tunables) -> int:
     return p.n // int(t.T)
 
 
-def rounded_up(value: float) -> float:
-    return value * _ROUNDING
+def sensitivity(p: Problem, exact: float, count: int, *, terms: int = 0, beside: float = 0.0) -> float:
+    """Of (a public vector with entries up to ``beside`` and) a sum over ``count`` records divided by it, as computed: see
+    :func:`dpspec.algorithms.sums.sensitivity`."""
+    hidden = p.neighbours == "add-remove"
+    return sums.sensitivity(exact, count, moved(p), hidden=hidden, terms=terms, beside=beside)
+
+
+def farthest(exact: float) -> float:
+    """The ``beside`` of steps from points in no bounded set, of exact sensitivity ``exact``: 2^-16 of it is what it costs."""
+    return _FARTHEST * exact
+
+
+def near(w: Vector, farthest: float) -> Vector:
+    """``w``, which was released, with entries cut at ``farthest``."""
+    return np.clip(w, -farthest, farthest)
 
 
 def schedule(p: Problem, t: Tunables, lam: float) -> Tree:
@@ -92,7 +108,7 @@ def one(p: Problem, t: Tunables, lam: float) -> Tree:
 def pieces(x: Any, y: Any, rows: int | None = None) -> Iterator[tuple[Any, Any]]:
     """(x, y) in cache-sized blocks; x dense or CSR, as it came."""
     n, d = x.shape
-    step = rows or (max(256, (1 << 18) // max(d, 1)) if isinstance(x, np.ndarray) else 1 << 16)
+    step = rows or (sums.block_rows(1 << 18, d) if isinstance(x, np.ndarray) else sums.MOST)
     for start in range(0, n, step):
         yield x[start : start + step], None if y is None else y[start : start + step]
 
@@ -114,12 +130,17 @@ def _finite(v: Vector) -> Vector:
 def least_squares_gradient(x: Any, y: Vector, w: Vector, clip_x: float, clip_y: float, clip_residual: float = math.inf) -> Vector:
     """(1/m) sum x_i(<x_i, w> - y_i) over one batch, coordinates of x clipped at ``clip_x``, y at ``clip_y``, the difference at
     ``clip_residual``."""
-    total = np.zeros(w.size)
+    total = sums.Sum(w.size)
+    add_least_squares(total, x, y, w, clip_x, clip_y, clip_residual)
+    return np.asarray(total.value / x.shape[0])
+
+
+def add_least_squares(total: sums.Sum, x: Any, y: Vector, w: Vector, clip_x: float, clip_y: float, clip_residual: float) -> None:
+    """The same sum, undivided, added to ``total``."""
     for a, b in pieces(x, y):
         c = shrunk(a, clip_x)
-        residual = np.asarray(c @ w) - _finite(shrink(b, clip_y))
-        total += c.T @ (residual if clip_residual == math.inf else shrink(residual, clip_residual))
-    return np.asarray(total / x.shape[0])
+        residual = margins(c, w) - _finite(shrink(b, clip_y))
+        total.add(c.T @ (residual if clip_residual == math.inf else shrink(residual, clip_residual)))
 
 
 def noise_of(t: Tunables, calibrated: Any) -> float:
@@ -151,7 +172,7 @@ def printed_spend(d: int, kept: int, epsilon: float, delta: float) -> float:
     """Epsilon that 003's Algorithm 4 spends at ``delta``, by the accountant of the product (an upper bound)."""
     from fractions import Fraction
 
-    from dpspec.privacy.search import epsilon_spent
+    from dpspec.privacy.spent import epsilon_spent
 
     b = 2 * math.sqrt(3 * kept * math.log(1 / delta)) / epsilon  # for lam = 1
     tree = peeling("peel", 1.0, max(d, kept), kept, selection="laplace", values="laplace")

@@ -22,7 +22,9 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.objective import margins
 from dpspec.algorithms.sets import Vector, hard_threshold, project_l2
-from dpspec.algorithms.sparse._central import moved, pieces, rounded_up
+from dpspec.algorithms.sparse import _central as central
+from dpspec.algorithms.sparse._central import moved, pieces
+from dpspec.algorithms.sums import Sum
 from dpspec.numeric.norms import LARGEST, Lengths, lengths
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Repeat, Tree
@@ -147,7 +149,7 @@ def into_set(w: Vector, p: Problem) -> Vector:
 
 def sensitivity(p: Problem, t: Tunables) -> float:
     """l2 distance of the mean clipped gradient between neighbours, with the public n as divisor."""
-    return rounded_up(moved(p) * t.G / p.n)
+    return central.sensitivity(p, moved(p) * t.G / p.n, p.n)
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:
@@ -177,7 +179,7 @@ def clipped_gradient(records: Any, w: Vector, p: Problem, radius: float, norms: 
     """(1/n) sum of phi'_i x_i scaled into the ball of ``radius``; ``norms`` of the rows by block. Each phi' is cut at the largest one that
     its row allows, rounded down. An infinite slope counts as that limit; a record whose slope is NaN, or infinite on a row that allows
     any, and one that is not finite itself count as 0 (decisions about that record alone)."""
-    total = np.zeros(w.size)
+    total = Sum(w.size)
     for (x, y), length in zip(_blocks(records), norms, strict=True):
         limit = length.limits(radius)
         with np.errstate(all="ignore"):
@@ -186,8 +188,8 @@ def clipped_gradient(records: Any, w: Vector, p: Problem, radius: float, norms: 
         usable = np.isfinite(c) & length.finite
         if not usable.all():
             x, c = x[usable], c[usable]
-        total += x.T @ c
-    return total / p.n
+        total.add(x.T @ c)
+    return total.value / p.n
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -23,6 +23,7 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sets import project_l2
 from dpspec.algorithms.sparse import _central as central
+from dpspec.algorithms.sums import Sum
 from dpspec.privacy.schedule import Repeat, Tree
 
 _CLIPS = "each record is clipped before it is used"
@@ -116,7 +117,8 @@ def sensitivity(p: Problem, t: Tunables) -> float:
     """lam: l_inf distance of a step between neighbours; the divisor is the public n (or the least batch)."""
     residual = t.tau_res if t.clip == "residual" else t.K_x * t.ball * math.sqrt(t.kept) + t.K_y
     size = p.n if t.data == "full" else central.batch(p, t)
-    return central.rounded_up(central.moved(p) * t.eta * t.K_x * residual / size)
+    exact = central.moved(p) * t.eta * t.K_x * residual / size
+    return central.sensitivity(p, exact, size, terms=t.kept, beside=t.ball)
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:
@@ -129,12 +131,12 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     residual = t.tau_res if t.clip == "residual" else math.inf
     batches = iter(records.rounds(t.T)) if t.data == "split" else None
     for _ in range(t.T):
-        total, size = np.zeros(p.d), 0
+        total, size = Sum(p.d), 0
         for x, y in records.blocks() if batches is None else (next(batches),):
-            total += x.shape[0] * central.least_squares_gradient(x, y, w, t.K_x, t.K_y, residual)
+            central.add_least_squares(total, x, y, w, t.K_x, t.K_y, residual)
             size += x.shape[0]
         divisor = p.n if batches is None else size
-        last = release.peel("peel", w - t.eta * total / divisor, sensitivity=lam, kept=t.kept)
+        last = release.peel("peel", w - t.eta * total.value / divisor, sensitivity=lam, kept=t.kept)
         w = project_l2(last, t.ball)
     return Estimate(w, {"step": last})
 

@@ -122,7 +122,8 @@ def accepts(p: Problem, t: Tunables) -> str | None:
 def sensitivity(p: Problem, t: Tunables) -> float:
     """lam: l_inf distance of v between neighbours."""
     entry = t.K**2 * (t.ball * math.sqrt(t.kept) + 1)
-    return central.rounded_up(central.moved(p) * t.eta * entry / central.batch(p, t))
+    exact = central.moved(p) * t.eta * entry / central.batch(p, t)
+    return central.sensitivity(p, exact, central.batch(p, t), terms=t.kept, beside=t.ball)
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:

@@ -18,6 +18,7 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sparse import _central as central
 from dpspec.algorithms.sparse.dp_sparse_optimization_heavy_tailed import ROBUST_FAULTS
+from dpspec.algorithms.sums import Sum, block_rows
 from dpspec.privacy.schedule import Tree
 
 CARD = Card(
@@ -96,7 +97,7 @@ def accepts(p: Problem, t: Tunables) -> str | None:
 
 def sensitivity(p: Problem, t: Tunables) -> float:
     """l_inf distance of the robust mean between neighbours, with the public n as divisor."""
-    return central.rounded_up(central.moved(p) * robust.supremum(t.beta) * t.scale / p.n)
+    return central.sensitivity(p, central.moved(p) * robust.supremum(t.beta) * t.scale / p.n, p.n)
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:
@@ -104,11 +105,11 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
-    total = np.zeros(p.d)
+    total = Sum(p.d)
     for x, _ in records.blocks():
-        for a, _y in central.pieces(x, None, max(64, (1 << 15) // p.d)):
-            total += robust.column_sums(a, np.ones(a.shape[0]), t.scale, t.beta)
-    return Estimate(release.peel("peel", total / p.n, sensitivity=sensitivity(p, t), kept=t.kept))
+        for a, _y in central.pieces(x, None, block_rows(1 << 15, p.d, 64)):
+            total.add(robust.column_sums(a, np.ones(a.shape[0]), t.scale, t.beta))
+    return Estimate(release.peel("peel", total.value / p.n, sensitivity=sensitivity(p, t), kept=t.kept))
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -22,9 +22,11 @@ import numpy as np
 from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
+from dpspec.algorithms.objective import margins
 from dpspec.algorithms.sets import Vector
 from dpspec.algorithms.sparse import _central as central
 from dpspec.algorithms.sparse.dp_iht import into_set, refusal
+from dpspec.algorithms.sums import Sum, block_rows
 from dpspec.privacy.schedule import Tree
 
 _BOUNDED = "one record moves a robust mean by at most twice the kernel's supremum times s/m, whatever it holds"
@@ -136,7 +138,15 @@ def accepts(p: Problem, t: Tunables) -> str | None:
 
 def sensitivity(p: Problem, t: Tunables) -> float:
     """l_inf distance of the step between neighbours."""
-    return central.rounded_up(central.moved(p) * robust.supremum(t.beta) * t.eta * t.scale / central.batch(p, t))
+    exact = _exact(p, t)
+    assert p.loss is not None
+    ridge = 1 + 4 * t.eta * p.loss.l2  # roundings of w - eta*(g + lam*w) that are in proportion to w
+    return central.sensitivity(p, exact, central.batch(p, t), beside=ridge * central.farthest(exact))
+
+
+def _exact(p: Problem, t: Tunables) -> float:
+    """In real numbers."""
+    return float(central.moved(p) * robust.supremum(t.beta) * t.eta * t.scale / central.batch(p, t))
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:
@@ -144,21 +154,21 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
-    w, lam = np.zeros(p.d), sensitivity(p, t)
+    w, lam, far = np.zeros(p.d), sensitivity(p, t), central.farthest(_exact(p, t))
     for x, y in records.rounds(t.T):
         v = w - t.eta * (robust_gradient(x, y, w, p, t) + p.objective.l2 * w)
-        w = into_set(release.peel("peel", v, sensitivity=lam, kept=t.kept), p)
+        w = central.near(into_set(release.peel("peel", v, sensitivity=lam, kept=t.kept), p), far)
     return Estimate(w)
 
 
 def robust_gradient(x: Any, y: Vector, w: Vector, p: Problem, t: Tunables) -> Vector:
     """Robust mean of the data part's gradients over one batch, shape (d,)."""
-    total = np.zeros(w.size)
-    for a, b in central.pieces(x, y, max(64, (1 << 15) // max(w.size, 1))):
+    total = Sum(w.size)
+    for a, b in central.pieces(x, y, block_rows(1 << 15, w.size, 64)):
         with np.errstate(all="ignore"):
-            slope = p.objective.slope(np.asarray(a @ w), b)
-        total += robust.column_sums(a, slope, t.scale, t.beta)
-    return np.asarray(total / x.shape[0])
+            slope = p.objective.slope(margins(a, w), b)
+        total.add(robust.column_sums(a, slope, t.scale, t.beta))
+    return np.asarray(total.value / x.shape[0])
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -16,6 +16,7 @@ from dpspec.privacy.noise import Array, NoiseSource, add_rounded
 from dpspec.privacy.schedule import Family, Norm
 
 _MARGIN = 1e-7  # share of delta kept back for the rounding of two incomplete gamma functions
+_BLURRED = 1e-4  # share of delta kept back for noise that is too short in some direction to hide the rounding of M
 
 
 def tail_delta(q: int, c: float, epsilon: float, neighbours: Neighbours = "replace-one") -> float:
@@ -40,27 +41,79 @@ def tail_delta(q: int, c: float, epsilon: float, neighbours: Neighbours = "repla
     return float(gammainc(q / 2, edge / 2) - math.exp(epsilon + slack - 1 / (2 * c)) * inside)
 
 
+@dataclass(frozen=True, slots=True)
+class Blur:
+    """Rounding of M: what neighbours' matrices differ by besides the two records' terms, G, which has full rank.
+
+    ``size``: |G|_F before the noise's grid, in units of B^2; 0 stands for exact arithmetic. With it, the noise's grid of at most 2^-26 c a
+    step counts, each of d^2 entries being off by half a step in both runs: |G|_F <= g = size + d*c*2^-26. ``kept``: a probability.
+
+    As in :func:`tail_delta`, let B = 1. (W^-1)_jj is 1/(c*Q_j) with Q_j chi-square of q degrees, so, but for a probability of at most
+    ``kept``, all Q_j are at least y = F^-1(kept/d) and |G|_F*tr(W^-1) <= h = g*d/(c*y). Let h < 1. Then A = W^-1/2 G W^-1/2 has
+    nuclear norm at most |G|_F*|W^-1|_F <= h, so W + G >= (1 - h)W and log det W - log det(W + G) <= h/(1 - h). The loss of W against
+    W + G + v v^T - v'v'^T is thus at most (q-2)/2*h/(1 - h) + tr(G)/(2c) and what :func:`tail_delta` bounds, W there replaced by W + G: the
+    second form is at most |v'|^2/((1 - h)cQ). That is the loss of the scale (1 - h)c and x = (q-2)/2*h/(1 - h) + sqrt(d)*g/(2c)
+    more, and delta(epsilon) <= tail_delta(q, (1 - h)c, epsilon - x) + kept.
+    """
+
+    dim: int
+    size: float
+    kept: float
+
+    def least(self, q: int) -> float:
+        """y, rounded down."""
+        from scipy.special import gammaincinv
+
+        return 2.0 * float(gammaincinv(q / 2, self.kept / self.dim)) * (1 - 1e-6) if self.size > 0 else math.inf
+
+    def within(self, q: int, c: float, least: float) -> tuple[float, float]:
+        """((1 - h)c, x); a scale of 0 where h is not below 1/2."""
+        if not self.size > 0:
+            return c, 0.0
+        g = self.size + self.dim * c * 2.0**-26
+        h = g * self.dim / (c * least) * (1 + 1e-9) if c * least > 0 else 1.0
+        if not h < 0.5:
+            return 0.0, math.inf
+        return (1 - h) * c, ((q - 2) / 2 * h / (1 - h) + math.sqrt(self.dim) * g / (2 * c)) * (1 + 1e-9)
+
+
 @lru_cache(maxsize=64)
-def least_noise(dim: int, epsilon: float, delta: float, neighbours: Neighbours = "replace-one") -> tuple[int, float]:
-    """(q, c) of least trace c*(dim - 1 + q) with :func:`tail_delta` at most ``delta``."""
-    target = delta * (1 - _MARGIN)
+def least_noise(dim: int, epsilon: float, delta: float, neighbours: Neighbours = "replace-one", rounding: float = 0.0) -> tuple[int, float]:
+    """(q, c) of least trace c*(dim - 1 + q) with :func:`tail_delta` at most ``delta``; with ``rounding``, that of :class:`Blur`."""
+    blur = Blur(dim, rounding, _BLURRED * delta)
+    target = (delta - (blur.kept if rounding > 0 else 0.0)) * (1 - _MARGIN)
 
     def scale_for(q: int) -> float | None:
         """The least c for q degrees, None when the constraint c >= 1/(2*epsilon) alone decides (then fewer degrees do as well)."""
+        least = blur.least(q)
+
+        def enough(c: float) -> bool:
+            scale, more = blur.within(q, c, least)
+            return scale * 2 * (epsilon - more) >= 1
+
+        def private(c: float) -> bool:
+            scale, more = blur.within(q, c, least)
+            return scale > 0 and tail_delta(q, scale, epsilon - more, neighbours) <= target
+
+        def smallest(holds: Any, low: float) -> float:
+            high = 2 * low
+            while not holds(high):
+                high *= 2
+                if high > 1e12:
+                    return math.inf
+            for _ in range(80):
+                middle = (low + high) / 2
+                low, high = (low, middle) if holds(middle) else (middle, high)
+                if high - low <= 1e-13 * high:
+                    break
+            return high
+
         low = 1 / (2 * epsilon)
-        if tail_delta(q, low, epsilon, neighbours) <= target:
-            return None
-        high = 2 * low
-        while tail_delta(q, high, epsilon, neighbours) > target:
-            high *= 2
-            if high > 1e12:
+        if rounding > 0 and not enough(low):
+            low = smallest(enough, low)
+            if low == math.inf:
                 return math.inf
-        for _ in range(80):
-            middle = (low + high) / 2
-            low, high = (low, middle) if tail_delta(q, middle, epsilon, neighbours) <= target else (middle, high)
-            if high - low <= 1e-13 * high:
-                break
-        return high
+        return None if private(low) else smallest(private, low)
 
     best: tuple[float, int, float] | None = None
     q, step = 3, 1
@@ -90,7 +143,8 @@ class Wishart(Drawn):
     ``sensitivity``: B^2 (radius^2/n for a second moment), the largest trace of one record's term. m and c are those of
     :func:`least_noise`; the proof is at :func:`tail_delta`. ``parties``: how many players share the noise, each adding the same whole
     number of vectors; ``missing``: how many of them may drop out or pool what they know (the rest alone supply m degrees). More
-    degrees than m are independent noise on top: post-processing.
+    degrees than m are independent noise on top: post-processing. ``rounding``: by how much neighbours' computed matrices differ besides
+    those terms (:class:`Blur`; Frobenius norm in units of B^2; 0: M is exact, and so is the noise).
 
     Source: 000, Lemma 6.3.1 and Theorem 6.3.6 (m >= d + 14/epsilon^2*ln(4/delta) and c = 1, for epsilon < 1). Never pure: the output
     exceeds M in the Loewner order, so neighbours have different supports.
@@ -103,6 +157,7 @@ class Wishart(Drawn):
     parties: int = 1
     missing: int = 0
     server: bool = False
+    rounding: float = 0.0
     kind: ClassVar[str] = "wishart"
     family: ClassVar[Family] = "approx"
     norm: ClassVar[Norm] = "none"
@@ -118,7 +173,7 @@ class Wishart(Drawn):
         return self.dim * (self.dim + 1) // 2
 
     def _least(self, level: float) -> tuple[int, float]:
-        return least_noise(self.dim, check_level(level), self.delta, self.neighbours)
+        return least_noise(self.dim, check_level(level), self.delta, self.neighbours, self.rounding)
 
     def degrees(self, level: float) -> int:
         """The degrees of freedom that are drawn. ``server``: one vector a party, and the server adds what lacks."""
@@ -147,20 +202,29 @@ class Wishart(Drawn):
         q, c = self._drawn(noise)
         if q <= 2:
             return math.inf
+        c, more, kept = self._blurred(q, c)
+        if c <= 0:
+            return math.inf
+        delta = self.delta - kept
         low, high = 1 / (2 * c), 1 / (2 * c) + 1.0
-        while _quadrature(q, c, high, self.neighbours) > self.delta:
+        while _quadrature(q, c, high, self.neighbours) > delta:
             low, high = high, 2 * high
             if high > 1e3:
                 return math.inf
-        if _quadrature(q, c, low, self.neighbours) <= self.delta:
-            return low
+        if _quadrature(q, c, low, self.neighbours) <= delta:
+            return low + more
         from scipy.optimize import brentq
 
         def excess(epsilon: float) -> float:
-            return math.log(max(_quadrature(q, c, epsilon, self.neighbours), 1e-300) / self.delta)
+            return math.log(max(_quadrature(q, c, epsilon, self.neighbours), 1e-300) / delta)
 
         over = brentq(excess, low, high, rtol=1e-10)
-        return float(over) * (1 + 1e-9)
+        return (float(over) + more) * (1 + 1e-9)
+
+    def _blurred(self, q: int, c: float) -> tuple[float, float, float]:
+        """((1 - h)c, x, kept) of :class:`Blur`."""
+        blur = Blur(self.dim, self.rounding, _BLURRED * self.delta)
+        return *blur.within(q, c, blur.least(q)), blur.kept if self.rounding > 0 else 0.0
 
     def sure(self, noise: Mapping[str, float]) -> float:
         """Probability of outputs that only one of two neighbours can give (a record of length B against none, or against 0): W - x x^T is
@@ -196,7 +260,8 @@ class Wishart(Drawn):
     def delta_by_quadrature(self, level: float, epsilon: float) -> float:
         """The same bound at ``epsilon`` for the noise of ``level``, by quadrature of the hockey-stick: for a second accountant."""
         q, c = self._least(level)
-        return _quadrature(q, c, epsilon, self.neighbours)
+        c, more, kept = self._blurred(q, c)
+        return _quadrature(q, c, epsilon - more, self.neighbours) + kept
 
 
 def _quadrature(q: int, c: float, epsilon: float, neighbours: Neighbours) -> float:

@@ -129,10 +129,10 @@ def test_a_sensitivity_is_attained_and_not_exceeded(name, pure, neighbours):
 @pytest.mark.parametrize(("neighbours", "change"), [("replace-one", 2.0), ("add-remove", 1.0), ("zero-out", 1.0)])
 def test_a_declared_sensitivity_counts_the_rounding_of_long_sums(neighbours, change):
     """Neighbours' means of n gradients of length 1, each summed in doubles: apart by ``change``/n and by two errors of at most the number
-    of additions on the longest path, times 2^-53. One block of 2^16 records is a path of 2^16."""
+    of additions on the longest path, times 2^-53. One block of 2^15 records is a path of 2^15."""
     for n in (10, 2**16, 10**6):
         p = minimise(n, 2, logistic(), neighbours=neighbours)
-        errors = 2 * min(n, 2**16) * 2.0**-53
+        errors = 2 * min(n, 2**15) * 2.0**-53
         assert change / n + errors <= mean_sensitivity(p) <= change / n * (1 + 1e-3)
 
 

@@ -153,7 +153,8 @@ def test_the_noise_of_central_thresholding_falls_like_one_over_n() -> None:
         t = support.tunables(dp_thresholding, p, gamma=0)
         c = support.plan(dp_thresholding, p, t)
         noise[n] = dp_thresholding.tau(p, t, c.scale("moment"))
-    assert noise[100_000] == pytest.approx(noise[10_000] / 10, rel=1e-9)
+    # the rounding of the sum comes on top: twice blocks of 1024 rows and some more roundings, in units of sqrt(2)/n
+    assert noise[10_000] / 10 <= noise[100_000] <= noise[10_000] / 10 * (1 + 2 * 2048 * 2.0**-53 * 100_000 / math.sqrt(2))
 
 
 def test_thresholding_by_hand() -> None:
