@@ -147,12 +147,12 @@ class Records:
 
 
 def _slice(x: Any, start: int, stop: int) -> Any:
-    """Rows of a dense or a CSR array as a view: slicing a CSR array would copy its entries."""
+    """Rows of a dense or a CSR array as a view: slicing a CSR array would copy its entries, and so would its constructor."""
     if not is_sparse(x):
         return x[start:stop]
     first, last = x.indptr[start], x.indptr[stop]
-    rows = x.indptr[start : stop + 1] - first
-    part = type(x)((x.data[first:last], x.indices[first:last], rows), shape=(stop - start, x.shape[1]))
+    part = type(x)((stop - start, x.shape[1]))
+    part.data, part.indices, part.indptr = x.data[first:last], x.indices[first:last], x.indptr[start : stop + 1] - first
     part.has_canonical_format = True  # as the whole
     return part
 

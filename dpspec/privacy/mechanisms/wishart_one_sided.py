@@ -113,7 +113,9 @@ def least_noise(dim: int, epsilon: float, delta: float, neighbours: Neighbours =
             low = smallest(enough, low)
             if low == math.inf:
                 return math.inf
-        return None if private(low) else smallest(private, low)
+        if not private(low):
+            return smallest(private, low)
+        return None if low * 2 * epsilon <= 1.01 else low  # few degrees ask for more, next to rounding
 
     best: tuple[float, int, float] | None = None
     q, step = 3, 1
