@@ -126,7 +126,7 @@ def unsaid(private: bool, work: Callable[[], T]) -> T:
         warnings.simplefilter("ignore")
         try:
             return work()
-        except (SpecError, PrivacyError, OSError):
+        except (SpecError, PrivacyError, OSError, MemoryError):  # memory goes by the size of a file, and the caller shows no words of it
             raise
         except Exception:
             pass
