@@ -11,6 +11,7 @@ cause (DP327).
 from __future__ import annotations
 
 import datetime as dt
+import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -115,21 +116,27 @@ def _drawn(
 def unsaid(private: bool, work: Callable[[], T]) -> T:
     """What ``work`` on the records returns. With private ones no warning of a library is shown, and an exception that is neither a
     finding about spec or data, nor the meter's, nor a file's that cannot be read, gives way to one without its words, which may hold a
-    record's."""
+    record's. That memory ran out follows the size of the data, like the time, and is said, without words."""
     import numpy as np
 
     from dpspec.privacy.meter import PrivacyError
 
     if not private:
         return work()
+    full = False
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
             return work()
         except (SpecError, PrivacyError, OSError, MemoryError):  # memory goes by the size of a file, and the caller shows no words of it
             raise
+        except MemoryError:
+            full = True
         except Exception:
-            pass
+            if os.environ.get("DPSPEC_TRACEBACK"):  # asked for by whoever may see the data
+                raise
+    if full:
+        raise MemoryError
     raise PrivacyError(
         "DP327",
         "the run failed after it had read the records; nothing is released, and why is not said, since that may tell about a record",
