@@ -128,7 +128,7 @@ def unsaid(private: bool, work: Callable[[], T]) -> T:
         warnings.simplefilter("ignore")
         try:
             return work()
-        except (SpecError, PrivacyError, OSError, MemoryError):  # memory goes by the size of a file, and the caller shows no words of it
+        except (SpecError, PrivacyError, OSError):
             raise
         except MemoryError:
             full = True
