@@ -52,6 +52,8 @@ ALLOWED = {
         "bounded",
     ): "slopes in [-1, 1], whose squares do not overflow; those that underflow are far below the cap, and its margins say so",
     ("dpspec/compiler/centred.py", "centred"): PUBLIC,
+    ("dpspec/executor/declared.py", "_coordinates"): STUDY,
+    ("dpspec/executor/declared.py", "squares"): STUDY,
     ("dpspec/executor/enforced.py", "add"): STUDY,
     ("dpspec/executor/enforced.py", "_weights"): STUDY,
     ("dpspec/algorithms/objective.py", "regulariser"): "the public penalty of an iterate",
