@@ -13,6 +13,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from dpspec.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from dpspec import sklearn as sklearn
     from dpspec.api import audit as audit
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     from dpspec.api import study as study
     from dpspec.privacy.meter import PrivacyError as PrivacyError
     from dpspec.spec.diagnostics import SpecError as SpecError
-
-__version__ = "0.1.0"
 
 _WHERE = {
     "load": "dpspec.api",

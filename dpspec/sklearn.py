@@ -58,8 +58,8 @@ class _Private(BaseEstimator):  # type: ignore[misc]
             raise ValueError("under add-remove how many records there are is private: state n, the public number that sums are divided by")
         return True
 
-    def _with_constant(self, x: Any) -> Any:
-        return np.hstack([x, np.full((len(x), 1), 1.0)]) if self.fit_intercept else x
+    def _with_constant(self, x: Any, constant: bool) -> Any:
+        return np.hstack([x, np.full((len(x), 1), 1.0)]) if constant else x
 
     def _margins(self, x: Any, weights: Any) -> Any:
         """<w, x> of records that are scaled as ``fit`` scaled its own; ``weights``: (d,) or (K, d), the intercept's column last."""
@@ -72,7 +72,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
 
         ball = Ball(norm="l2", radius=Num(Fraction(_decimal(self.scaled_to_))))
         domain = Domain(variable="x", set=ball, by=Enforcement(how="scale"))
-        scaled, _ = enforce(Records(self._with_constant(x)), Data(domains=(domain,)))
+        scaled, _ = enforce(Records(self._with_constant(x, self.with_constant_)), Data(domains=(domain,)))
         return np.asarray(scaled.x) @ np.asarray(weights).T
 
     def _solve(self, x: Any, y: Any, loss: str, labels: str, over: str) -> Any:
@@ -85,8 +85,11 @@ class _Private(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"data_norm must be positive and finite, not {self.data_norm!r}")
         if not self._hides_its_size() and len(x) < 2:
             raise ValueError("the data are 1 sample: a single record has no neighbours to hide among")
-        x = self._with_constant(x)
-        self.scaled_to_ = float(self.data_norm)
+        for name in ("algorithm", "neighbours", "n"):  # words of one line of the spec
+            if len(str(getattr(self, name)).splitlines()) > 1:
+                raise ValueError(f"{name} is one line, not {getattr(self, name)!r}")
+        x = self._with_constant(x, self.fit_intercept)
+        self.scaled_to_, self.with_constant_ = float(self.data_norm), bool(self.fit_intercept)
         text = _SPEC.format(
             n=len(x) if self.n is None else self.n,
             d=x.shape[1],
@@ -166,7 +169,7 @@ class PrivateLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc
             if self.classes != "observed":
                 raise ValueError(f"classes are a sequence of labels or 'observed', not {self.classes!r}")
             return np.unique(y)
-        found = np.unique(np.asarray(self.classes))
+        found = np.unique(np.asarray(list(self.classes)))
         if len(found) != len(self.classes):
             raise ValueError("classes lists a label twice")
         return found
@@ -175,7 +178,7 @@ class PrivateLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc
         """Scores: (n,) for two classes, positive for the second; else (n, K), the largest wins."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
-        weights = np.hstack([self.coef_, self.intercept_[:, None]]) if self.fit_intercept else self.coef_
+        weights = np.hstack([self.coef_, self.intercept_[:, None]]) if self.with_constant_ else self.coef_
         scores = self._margins(X, weights)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
@@ -231,7 +234,7 @@ class PrivateLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
     def predict(self, X: Any) -> Any:
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
-        return self._margins(X, np.append(self.coef_, self.intercept_) if self.fit_intercept else self.coef_)
+        return self._margins(X, np.append(self.coef_, self.intercept_) if self.with_constant_ else self.coef_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

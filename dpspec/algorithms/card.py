@@ -108,11 +108,16 @@ class Card:
     cost: Mapping[str, str] = field(default_factory=dict)  # gradients, rounds, bits_per_user, memory_bytes
     role: Role = "algorithm"
     spec: str = ""  # gallery spec, relative to the project root
+    #: Settings that say from whom the releases are hidden beside their readers, each with its value for a trusted curator: two plans that
+    #: differ here promise different things at the same numbers.
+    trust: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_names((*self.tunables, *self.options))
         if twice := set(self.tunables) & set(self.options):
             raise ValueError(f"{self.id}: {', '.join(sorted(twice))} is both a tunable and an option")
+        if odd := set(self.trust) - {*self.tunables, *self.options}:
+            raise ValueError(f"{self.id}: trust names {', '.join(sorted(odd))}, which is no setting")
 
     #: ``several``: it knows the loss by its certified constants, values and gradients alone, so it serves losses of several margins too
     #: (multinomial: K x d weights). ``one``: its proof or its code needs phi(<w, x>, y), and such losses are refused.

@@ -9,6 +9,7 @@ its meaning (half a use, a rate of 2) is unusable input: DP672.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +21,8 @@ from dpspec.audit.components import Breach, Component
 from dpspec.audit.deployment import Claim, Deployment, Setting
 from dpspec.audit.schedules import Cost, TooManyWays, components, cut, mu_squared, rho_of, ways
 from dpspec.audit.verdict import LOOSE, TOLERANCE, AuditResult, StaticResult, Verdict
-from dpspec.privacy.forms import FormError, is_channel, mapping, noise_of, number, only, positive, spent_of, text, whole
-from dpspec.privacy.schedule import Draw, Leaf, Parallel, Sampled, Tree, draws, from_json
+from dpspec.privacy.forms import FormError, from_json, is_channel, mapping, noise_of, number, only, positive, spent_of, text, whole
+from dpspec.privacy.schedule import Draw, Leaf, Parallel, Sampled, Tree, draws
 from dpspec.privacy.schedule import Sequence as Steps
 from dpspec.spec.diagnostics import Diagnostic, Severity, SpecError
 
@@ -153,6 +154,7 @@ def read_plan(data: Mapping[str, Any]) -> Planned:
     if not reading.known(data, _PLAN, _PLAN_MAY, "plan"):
         return _nothing(reading)
     reading.same("format_version", data["format_version"], 1, "is the version that this reader knows")
+    _source(reading, data)
     return _document(reading, data, _releases(reading, data["releases"]), _ROW)
 
 
@@ -173,6 +175,21 @@ def read_record(data: Mapping[str, Any]) -> Planned:
         name = reading.attempt(_word, event, "release", f"events[{i}]")
         releases.setdefault(str(name), []).append(event)
     return _document(reading, data, releases, _EVENT, seeded=data["mode"] == "study")
+
+
+def _source(reading: _Reading, data: Mapping[str, Any]) -> None:
+    """What a plan says of the data, of the text that it was made from and of the files that it rests on."""
+    if data["status"] not in ("private", "public"):
+        reading.fault("DP673", f"plan.status: private or public, not {_shown(data['status'])}")
+    spec = reading.attempt(mapping, data["spec"], "plan.spec") or {}
+    said, sha = spec.get("text"), spec.get("sha256")
+    if (said is not None or sha is not None) and (not isinstance(said, str) or hashlib.sha256(said.encode()).hexdigest() != sha):
+        reading.fault("DP603", "plan.spec.text is not the analysis that plan.spec.sha256 names")
+    for i, file in enumerate(reading.list(data.get("files", []), "plan.files")):
+        form, where = reading.attempt(mapping, file, f"plan.files[{i}]"), f"plan.files[{i}]"
+        if form is not None and reading.known(form, ("role", "path"), ("sha256", "bytes"), where):
+            reading.attempt(text, form, "role", where)
+            reading.attempt(text, form, "path", where)
 
 
 def _word(form: Any, name: str, where: str) -> str:
@@ -237,7 +254,7 @@ def _document(
     claim, n, relation = numbers
     tree, levels, noise = read
     if "risk" in data:
-        _risk(reading, claim, data["risk"])
+        _risk(reading, claim, guarantee, data["risk"])
     if not levels:
         reading.fault("DP605", "missing: the levels and the noise of the draws")
         return _nothing(reading)
@@ -340,13 +357,14 @@ def _kind(reading: _Reading, kind: str, numbers: Mapping[str, float | None]) -> 
             reading.fault("DP603", f"guarantee.{name} is stated, and the kind is {kind}")
 
 
-def _risk(reading: _Reading, claim: Claim, risk: Any) -> None:
+def _risk(reading: _Reading, claim: Claim, g: Mapping[str, Any], risk: Any) -> None:
     """The sentences about attackers against the guarantee that they speak of."""
     from dpspec.privacy.guarantees import Guarantee
     from dpspec.privacy.risk import sentences
 
     try:
-        known = sentences(Guarantee(claim.variant, claim.epsilon, claim.delta, claim.rho, claim.mu))  # type: ignore[arg-type]
+        stated = Guarantee(claim.variant, claim.epsilon, claim.delta, claim.rho, claim.mu)  # type: ignore[arg-type]
+        known = sentences(stated, model=g["model"], protects=g["protects"], unit=g["unit"])
     except (ValueError, ArithmeticError):
         reading.fault("DP605", "missing: a guarantee that says what an attacker can do")
         return

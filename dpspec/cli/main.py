@@ -57,7 +57,7 @@ def build(only: str | None = None) -> Any:
     """The typer application; with ``only`` just that command, so that a call imports no other."""
     import typer
 
-    from dpspec import __version__
+    from dpspec.version import __version__
 
     app = typer.Typer(
         name="dpspec",

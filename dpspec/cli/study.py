@@ -107,6 +107,8 @@ def command(
         stop(INTERRUPTED)
     if any(p["bound"] is not None and p["bound"]["holds"] is False for p in body["points"]):
         stop(FINDINGS)
+    if any(p["target"] is not None and not p["target"]["met"] for p in body["points"]):
+        stop(FINDINGS)
 
 
 def parse_vary(words: list[str]) -> dict[str, tuple[str, ...]]:

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 from dpspec.algorithms.card import Bound
 from dpspec.compiler.centred import centred, why_centred
 from dpspec.compiler.draft import BoundValue, Draft, ReleaseDraft, Target
+from dpspec.compiler.measures import hint, measurable
 from dpspec.compiler.resolve import number
 from dpspec.compiler.tunables import default
 from dpspec.lang.source import parse_expr
@@ -231,6 +232,14 @@ def _target(draft: Draft, release: ReleaseDraft, recompile: Recompile | None, le
     if limit is None:
         return draft
     measures = {b.measure for b in release.bounds}
+    known = measurable(release.release.task)
+    if normal(expect.measure) not in (*measures, *known):
+        return draft.report(
+            "DP413",
+            f"no study measures {expect.measure} of this task, and {release.module.CARD.id} has no bound for it",
+            path=(*path, "measure"),
+            help=hint(expect.measure, tuple(sorted({*measures, *known}))),
+        )
     if normal(expect.measure) not in measures:
         draft = draft.report(
             "DP413",

@@ -110,6 +110,8 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]
     if old.get("analysis") != new.get("analysis"):
         yield Change("meaning", "name", old.get("analysis"), new.get("analysis"), "changed")
     before, after = _named(old.get("releases")), _named(new.get("releases"))
+    if before is not None and after is not None:
+        yield from _trust(before, after)
     if before is None or after is None:
         if _differs(old.get("releases"), new.get("releases")) or before is None:
             yield Change("privacy", "releases", None, None, "incomparable")
@@ -142,7 +144,7 @@ def _promise(old: Mapping[str, Any], new: Mapping[str, Any]) -> Generator[Change
     for name in ("status", "model", "protects", "unit"):
         x, y = getattr(p, name), getattr(q, name)
         if x != y:
-            told.append(Change("privacy", "data" if name == "status" else name, x, y, _one(p, q, name)))
+            told.append(Change("privacy", "data" if name == "status" else name, x, y, _said(_one(p, q, name))))
     if p.neighbours != q.neighbours:  # the numbers of two relations are compared together with them
         told.append(Change("privacy", "neighbours", _with_numbers(p, g), _with_numbers(q, h), _pair(p, q)))
     elif g["kind"] == h["kind"]:
@@ -181,8 +183,12 @@ def _one(p: Promise, q: Promise, name: str) -> Any:
 
 def _pair(p: Promise, q: Promise) -> Any:
     """The direction of relation and numbers, all else as in the old promise."""
-    found = _direction(p, replace(p, neighbours=q.neighbours, statements=q.statements))
-    return "changed" if found == "same" else found
+    return _said(_direction(p, replace(p, neighbours=q.neighbours, statements=q.statements)))
+
+
+def _said(direction: Any) -> Any:
+    """Two words for one thing are a change that privacy does not rest on."""
+    return "changed" if direction == "same" else direction
 
 
 def _with_numbers(p: Promise, g: Mapping[str, Any]) -> str:
@@ -397,6 +403,32 @@ def _release(name: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[
     old, new = _mapping(a, "cost"), _mapping(b, "cost")
     for item in sorted({*old, *new}):
         yield from _number("cost", f"{name}: {item}", old.get(item), new.get(item))
+
+
+def _trust(before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]) -> Iterator[Change]:
+    """From whom the releases are hidden beside their readers, in the central model: the settings that the cards list under ``trust``. The
+    numbers of a guarantee do not tell."""
+    x, y = ({_trusted(r) for r in releases.values()} for releases in (before, after))
+    if x != y:
+        yield Change("privacy", "whom it is hidden from", _parties(x - y or x), _parties(y - x or y), "incomparable")
+
+
+def _trusted(release: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """What of a release's trust is not a trusted curator."""
+    from dpspec.algorithms.registry import UnknownAlgorithm, get
+
+    settings = _mapping(release, "tunables")
+    try:
+        card = get(str(release.get("algorithm"))).CARD
+    except UnknownAlgorithm:
+        return (("algorithm", repr(release.get("algorithm"))),)
+    values = {name: (_value(settings.get(name)), curator) for name, curator in card.trust.items()}
+    return tuple(sorted((name, repr(value)) for name, (value, curator) in values.items() if value != curator))
+
+
+def _parties(found: Iterable[tuple[tuple[str, str], ...]]) -> str:
+    texts = (" ".join(f"{name} = {value}" for name, value in one) or "readers alone (a trusted curator)" for one in found)
+    return "; ".join(sorted(texts))
 
 
 def _mapping(release: Mapping[str, Any], key: str) -> Mapping[str, Any]:

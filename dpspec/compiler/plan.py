@@ -98,7 +98,7 @@ class Plan:
         return {**body, "files": public} if public else body  # the name of private data stands in the analysis
 
     def to_json(self) -> dict[str, Any]:
-        from dpspec import __version__
+        from dpspec.version import __version__
 
         body = self._body()
         return {
@@ -235,8 +235,8 @@ def schedule_json(draft: Draft) -> dict[str, Any]:
     ``parts``: the rows [first, end) of each release that reads a part. ``budget``: what the spec allows."""
     from dpspec.compiler.calibrate import qualify, relation
     from dpspec.compiler.resolve import part_rows
+    from dpspec.privacy.forms import to_json
     from dpspec.privacy.gaussian import exact, float_up
-    from dpspec.privacy.schedule import to_json
 
     calibrated, releases = draft.calibrated, draft.releases
     asked = {word: getattr(draft.budget, word) for word in ("epsilon", "delta", "rho", "mu")}
@@ -305,7 +305,8 @@ def _guarantee(draft: Draft, check: bool) -> CheckedGuarantee:
 def _risk(draft: Draft) -> tuple[str, ...]:
     from dpspec.privacy.risk import sentences
 
-    return tuple(sentences(draft.calibrated.guarantee))
+    a = draft.analysis
+    return sentences(draft.calibrated.guarantee, model=a.privacy.model, protects=protected(a), unit=a.data.unit)
 
 
 def write(plan: Plan, file: Path) -> None:

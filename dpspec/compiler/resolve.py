@@ -32,6 +32,7 @@ FACTS_OF_ASSUMPTIONS: Mapping[str, tuple[str, ...]] = {
 #: the spec may not stand in for one that nothing enforces or proves.
 DERIVED = frozenset(
     {"x_l1", "x_l2", "x_linf", "y_abs", "w_l1", "w_l2", "w_linf", "w_radius", "L", "L_inf", "B", "strongly_convex", "l1_weight", "features"}
+    | {"x_least"}
 )
 
 
@@ -253,7 +254,19 @@ def _domains(draft: Draft, facts: dict[str, Number]) -> Draft:
             facts["y_abs"] = known.linf
         elif stated.variable == "x":
             facts.update({f"x_{norm}": size for norm, size in norms(known).items()})
+            if (least := _lengthened(stated, known)) > 0:
+                facts["x_least"] = least
     return replace(draft, domains=found)
+
+
+def _lengthened(stated: Stated, known: Domain) -> Fraction:
+    """How far from 0 enforcement may put an entry that was nearer: 0 for rules that only shorten. A moment that is declared of the records
+    as they come then grows by at most that to its power."""
+    if stated.by is None or known.low is None or known.high is None:
+        return Fraction(0)
+    if stated.by.how == "map":
+        return max(abs(known.low), abs(known.high))
+    return max(known.low, -known.high, Fraction(0))
 
 
 def _dimension(facts: Mapping[str, Number]) -> int | None:
@@ -307,8 +320,10 @@ def _declared(draft: Draft, facts: dict[str, Number]) -> Draft:
                     "DP411", f"the constant of {assumption.name} is {float(value):g}; it must be positive", path=("assume", i)
                 )
                 continue
-            key = f"{name}_{assumption.of}" if assumption.of in ("x", "y") else name
-            facts[key] = value
+            if assumption.name == "moment":  # of one variable, it says nothing of another one's
+                facts[name if assumption.of is None else f"{name}_{assumption.of}"] = value
+                continue
+            facts[f"{name}_{assumption.of}" if assumption.of in ("x", "y") else name] = value
             facts.setdefault(name, value)
     return draft
 

@@ -20,7 +20,7 @@ from dpspec.compiler.tunables import Refusal, resolve_tunables
 from dpspec.data.files import Corners
 from dpspec.numeric.norms import OutOfRange
 from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Sequence, Tree
-from dpspec.spec.model import Polytope
+from dpspec.spec.model import Estimate, Polytope
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +167,13 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
 
     if card.task != problem.task.kind:
         return refuse(f"it serves the task {card.task}, not {problem.task.kind}", code="task")
+    if isinstance(problem.task, Estimate) and problem.task.of != "x":
+        what, of = problem.task.what, problem.task.of
+        return refuse(
+            f"it estimates {what}(x) from the records x, not {what}({of})",
+            code="DP407",
+            help=f"name that column among the features, and {what}(x)",
+        )
     if problem.model not in card.models:
         return refuse(f"it works under {' and '.join(card.models)}, not under {problem.model}", help=f"privacy {card.models[0]}")
     if release.certificate is not None and not release.certificate.exact_regulariser:

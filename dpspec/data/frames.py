@@ -314,18 +314,20 @@ def from_memory(memory: Any, where: str = "the data in memory", width: int | Non
     """
     if isinstance(memory, tuple) and len(memory) in (2, 3):
         x, y, *rest = memory
-        frame = from_memory(x, where, width)
-        return Frame(frame.names, frame.n, where, frame.table, frame.matrix, y, rest[0] if rest else None)
+        return _beside(from_memory(x, where, width), where, y, rest[0] if rest else None)
+    if is_sparse(memory):
+        return _from_sparse(memory, where)
     if isinstance(memory, Mapping):
         lower = {str(k).lower(): v for k, v in memory.items()}
+        if len(lower) < len(memory) and set(lower) <= {"x", "y", "public_x"}:
+            fail("DP515", f"{where}: x, y or public_x comes twice, in upper and lower case", "leave one of them out")
         rows = "x" in lower and (np.ndim(lower["x"]) != 1 or (isinstance(lower["x"], list) and not lower["x"] and width is not None))
         if rows and set(lower) <= {"x", "y", "public_x"}:
-            frame = from_memory(lower["x"], where, width)
-            return Frame(frame.names, frame.n, where, frame.table, frame.matrix, lower.get("y"), lower.get("public_x"))
+            return _beside(from_memory(lower["x"], where, width), where, lower.get("y"), lower.get("public_x"))
         from pyarrow import ArrowException, table
 
         built = None
-        for read in (np.asarray, _numeric):
+        for read in (lambda column: np.asarray(unmasked(column)), _numeric):
             try:
                 built = table({str(k): read(v) for k, v in memory.items()})
                 break
@@ -337,12 +339,22 @@ def from_memory(memory: Any, where: str = "the data in memory", width: int | Non
             fail("DP515", f"{where}: the columns do not form a table", "give columns of one length, of numbers or words")
         return Frame(tuple(built.column_names), int(built.num_rows), where, table=built)
     root = type(memory).__module__.partition(".")[0]
+    if root == "pyarrow" and type(memory).__name__ == "RecordBatch":
+        from pyarrow import Table
+
+        memory = Table.from_batches([memory])
     if root == "pyarrow" and hasattr(memory, "column_names"):
         return Frame(tuple(memory.column_names), int(memory.num_rows), where, table=memory)
     if root == "polars" and hasattr(memory, "to_arrow"):
         if hasattr(memory, "to_frame"):  # a Series
             memory = memory.to_frame()
-        built = memory.to_arrow()
+        from pyarrow import ArrowException
+
+        built = None
+        with suppress(ArrowException):
+            built = memory.to_arrow()
+        if built is None:  # Int128, for one: decided by the types, not by the values
+            fail("DP515", f"{where}: the frame has a column of a type that Arrow does not know", "cast it to Float64")
         return Frame(tuple(built.column_names), int(built.num_rows), where, table=built)
     if root == "pandas":
         from pyarrow import ArrowException, Table
@@ -363,15 +375,55 @@ def from_memory(memory: Any, where: str = "the data in memory", width: int | Non
         if built is None:
             fail("DP515", f"{where}: the frame has a column of mixed types", "make every column numbers or words")
         return Frame(names, int(built.num_rows), where, table=built)
-    if is_sparse(memory):
-        if len(memory.shape) != 2:
-            fail("DP515", f"{where}: x must have two dimensions", "")
-        return Frame(tuple(str(j + 1) for j in range(memory.shape[1])), int(memory.shape[0]), where, matrix=memory)
     if isinstance(memory, list) and not memory and width is not None:
         memory = np.empty((0, width))
     if isinstance(memory, (np.ndarray, list)):
         return _from_array(memory, where)
     fail("DP515", f"{where}: objects of type {type(memory).__name__} cannot be read", "hand over an array, a pair (X, y), or a frame")
+
+
+def _beside(frame: Frame, where: str, y: Any, public_x: Any) -> Frame:
+    """``frame`` with the target and the public records that came beside it; each may come once."""
+    for name, one, other in (("y", frame.y, y), ("public_x", frame.public_x, public_x)):
+        if one is not None and other is not None:
+            fail("DP515", f"{where}: {name} comes twice", "leave one of them out")
+    return Frame(
+        frame.names,
+        frame.n,
+        where,
+        frame.table,
+        frame.matrix,
+        y if frame.y is None else frame.y,
+        unmasked(public_x) if frame.public_x is None else frame.public_x,
+    )
+
+
+def _from_sparse(memory: Any, where: str) -> Frame:
+    """A scipy sparse container whose indices lie in its shape: its own methods write out of bounds where they do not."""
+    if len(memory.shape) != 2:
+        fail("DP515", f"{where}: x must have two dimensions", "")
+    if memory.dtype.kind not in "fiub":
+        fail("DP505", f"{where}: x holds something that is not a number", "hand over a sparse matrix of real numbers")
+    sound = True
+    try:
+        if hasattr(memory, "check_format"):
+            memory.check_format(full_check=True)
+        elif hasattr(memory, "coords"):
+            sound = all(not c.size or (c.min() >= 0 and c.max() < s) for c, s in zip(memory.coords, memory.shape, strict=True))
+    except ValueError:
+        sound = False
+    if not sound:
+        fail("DP515", f"{where}: the indices of the sparse matrix do not fit its shape", "build it again from its entries")
+    return Frame(tuple(str(j + 1) for j in range(memory.shape[1])), int(memory.shape[0]), where, matrix=memory)
+
+
+def unmasked(a: Any) -> Any:
+    """A masked array with NaN (None where it holds no numbers) under its mask: what is masked is missing, not the number below it."""
+    if not isinstance(a, np.ma.MaskedArray) or a.dtype.names:
+        return a
+    if a.dtype.kind in "fiub":
+        return np.ma.filled(a.astype(np.promote_types(a.dtype, np.float64)), np.nan)
+    return np.ma.filled(a.astype(object), None)
 
 
 def doubles(a: Any) -> Any:
@@ -395,7 +447,7 @@ def doubles(a: Any) -> Any:
 
 def _numeric(column: Any) -> Any:
     """A column as it is, or as doubles where it is an array of objects that are all numbers, or of wider ones."""
-    a = np.asarray(column)
+    a = np.asarray(unmasked(column))
     if a.dtype.kind == "f":  # wider than a double, which Arrow does not know
         return a.astype(np.float64)
     made = doubles(a) if a.dtype.kind == "O" else None
@@ -405,7 +457,7 @@ def _numeric(column: Any) -> Any:
 def _from_array(memory: Any, where: str) -> Frame:
     a: Any = None
     with suppress(ValueError):
-        a = np.asarray(memory)
+        a = np.asarray(unmasked(memory))
     if a is not None and a.dtype.names:
         return from_memory({name: a[name] for name in a.dtype.names}, where)
     if a is not None and a.ndim == 1:

@@ -466,40 +466,52 @@ def _draw(e: Expr, c: _Context) -> Value:
     word, args = _is_word(e), _args(e)
     assert isinstance(e, (Call, Name))
     if word is None or word not in WORDS or word in _ELEMENTWISE:
-        if isinstance(e, Name) and (word == "I" or word in _COVARIANCES):
-            return "covariance", Covariance(c.d)
-        if isinstance(e, Name):
-            near = nearest(e.id, (*c.env, *_BARE), 0.7)
-            help_ = f"did you mean {near!r}?" if near else "declare it in the data block, or give its law above"
-            fail("DP532", f"{e.id!r} is not declared here", help_, e.span)
-        _unknown(e, word or "")
+        return _no_law(e, word, c)
     if word in _COVARIANCES:
         return "covariance", _covariance(e, c)
     if word in _PARAMETER_LAWS:
         return c.want, _parameter(e, word, args, c)
     if word in ("centred", "centered"):
-        if len(args) != 1:
-            fail("DP531", f"{word} takes one law", f"{word}(lognormal(1, 1))", e.span)
-        found = moments(args[0], c)
-        if found is None or found[0] is None:
-            fail("DP531", "the mean of this law is infinite or not known", "subtract a number instead", args[0].span)
-        return _combine("-", _value(args[0], c), found[0], e)
-    if word == "mixture":
-        return _mixture(e, args, c)
-    if word == "gmm":
-        return _gmm(e, args, c)
-    if word == "one-coin":
-        return _one_coin(e, args, c)
+        return _centred(e, word, args, c)
     if word == "missing":
         fail("DP531", "missing(p, LAW) is the whole law of x, not a part of one", "x ~ missing(0.1, normal(0, I))", e.span)
-    if word in VECTOR_LAWS:
-        arities, draw, _, needs = VECTOR_LAWS[word]
-        numbers = _numbers(e, args, arities, needs, c)
-        if c.want == "scalars":
-            fail("DP531", f"{word} is a law of vectors", "y takes a law of numbers", e.span)
-        if numbers and numbers[0] <= 0:
-            fail("DP531", f"{word} needs a positive radius", needs, e.span)
-        return c.want, draw(c.rng, numbers, c.shape)
+    combined = {"mixture": _mixture, "gmm": _gmm, "one-coin": _one_coin}.get(word)
+    if combined is not None:
+        return combined(e, args, c)
+    return _vector_law(e, word, args, c) if word in VECTOR_LAWS else _scalar_law(e, word, args, c)
+
+
+def _no_law(e: Call | Name, word: str | None, c: _Context) -> Value:
+    """The identity, or a fault that says what was meant."""
+    if isinstance(e, Name) and (word == "I" or word in _COVARIANCES):
+        return "covariance", Covariance(c.d)
+    if isinstance(e, Name):
+        near = nearest(e.id, (*c.env, *_BARE), 0.7)
+        help_ = f"did you mean {near!r}?" if near else "declare it in the data block, or give its law above"
+        fail("DP532", f"{e.id!r} is not declared here", help_, e.span)
+    _unknown(e, word or "")
+
+
+def _centred(e: Expr, word: str, args: tuple[Expr, ...], c: _Context) -> Value:
+    if len(args) != 1:
+        fail("DP531", f"{word} takes one law", f"{word}(lognormal(1, 1))", e.span)
+    found = moments(args[0], c)
+    if found is None or found[0] is None:
+        fail("DP531", "the mean of this law is infinite or not known", "subtract a number instead", args[0].span)
+    return _combine("-", _value(args[0], c), found[0], e)
+
+
+def _vector_law(e: Expr, word: str, args: tuple[Expr, ...], c: _Context) -> Value:
+    arities, draw, _, needs = VECTOR_LAWS[word]
+    numbers = _numbers(e, args, arities, needs, c)
+    if c.want == "scalars":
+        fail("DP531", f"{word} is a law of vectors", "y takes a law of numbers", e.span)
+    if numbers and numbers[0] <= 0:
+        fail("DP531", f"{word} needs a positive radius", needs, e.span)
+    return c.want, draw(c.rng, numbers, c.shape)
+
+
+def _scalar_law(e: Expr, word: str, args: tuple[Expr, ...], c: _Context) -> Value:
     law = LAWS[word]
     if len(args) not in law.arities:
         many = " or ".join(map(str, law.arities)) if len(law.arities) < 4 else f"{law.arities[0]} to {law.arities[-1]}"
@@ -579,18 +591,23 @@ def _covariance(e: Expr, c: _Context) -> Covariance:
             if b != int(b) or b < 0 or not 0 <= rho < 1:
                 fail("DP531", "banded(b, rho) needs a whole b of at least 0 and 0 <= rho < 1", "", e.span)
             return banded(d, int(b), rho)
-        case _:  # diagonal
-            if len(args) not in (1, d):
-                fail("DP531", f"diagonal takes one vector, one number or d = {d} numbers, not {len(args)}", "", e.span)
-            if len(args) == 1:
-                kind, v = _value(args[0], c)
-                _need(kind, ("number", "vector"), e, "diagonal takes numbers or a vector")
-                entries = np.broadcast_to(np.asarray(v, dtype=np.float64), (d,))
-            else:
-                entries = np.array(_numbers(e, args, (d,), "diagonal(v1, ..., vd)", c))
-            if (entries < 0).any():
-                fail("DP531", "a variance is negative", "", e.span)
-            return Covariance(d, diagonal=entries)
+        case _:
+            return _diagonal(e, args, c)
+
+
+def _diagonal(e: Expr, args: tuple[Expr, ...], c: _Context) -> Covariance:
+    d = c.d
+    if len(args) not in (1, d):
+        fail("DP531", f"diagonal takes one vector, one number or d = {d} numbers, not {len(args)}", "", e.span)
+    if len(args) == 1:
+        kind, v = _value(args[0], c)
+        _need(kind, ("number", "vector"), e, "diagonal takes numbers or a vector")
+        entries = np.broadcast_to(np.asarray(v, dtype=np.float64), (d,))
+    else:
+        entries = np.array(_numbers(e, args, (d,), "diagonal(v1, ..., vd)", c))
+    if (entries < 0).any():
+        fail("DP531", "a variance is negative", "", e.span)
+    return Covariance(d, diagonal=entries)
 
 
 def _parameter(e: Expr, word: str, args: tuple[Expr, ...], c: _Context) -> Vector:
@@ -712,6 +729,10 @@ def moments(e: Expr, c: _Context) -> Moments | None:
         return None if scale is None else (_ZERO, ("number", scale(c.d, *_numbers(e, _args(e), (0, 1), "", c))))
     if word is not None and word in LAWS and not (isinstance(e, Name) and e.id in c.env):
         return _moments_of_law(word, _args(e), c)
+    return _moments_of_constant(e, c)
+
+
+def _moments_of_constant(e: Expr, c: _Context) -> Moments | None:
     if any(_is_word(node) in _RANDOM for node in walk(e) if not (isinstance(node, Name) and node.id in c.env)):
         return None
     kind, v = _value(e, c)

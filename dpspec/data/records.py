@@ -38,6 +38,8 @@ def _read_only(a: Vector) -> Vector:
 
 
 def _matrix(x: Any) -> Matrix:
+    if getattr(getattr(x, "dtype", None), "kind", "") == "c":
+        raise ValueError("complex numbers are no records")
     if is_sparse(x):
         from scipy.sparse import csr_array
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dpspec.data.files import local
-from dpspec.data.frames import Frame, Wanted, doubles, from_memory, read_file, read_sklearn, require
+from dpspec.data.frames import Frame, Wanted, doubles, from_memory, read_file, read_sklearn, require, unmasked
 from dpspec.data.problems import Values, fail, integer, nearest, number, problem
 from dpspec.data.records import Matrix, Records, Vector, is_sparse
 from dpspec.spec.diagnostics import Diagnostic, SpecError
@@ -376,7 +376,7 @@ def _target(
     if target is not None and target in frame.names and frame.y is None:
         column, what = _chunk(frame, target), f"the target {target!r} of {frame.where}"
     elif frame.y is not None:
-        values, what = frame.y, f"the target of {frame.where}"
+        values, what = unmasked(frame.y), f"the target of {frame.where}"
         if hasattr(values, "to_numpy"):
             values = values.to_numpy()
         with suppress(ValueError):  # rows of different lengths: shown as no one number a record

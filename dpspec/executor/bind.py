@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from dpspec.algorithms.card import Problem
@@ -22,6 +23,7 @@ def bound_problem(draft: Draft, release: ReleaseDraft) -> Problem:
         return problem
     from dpspec.algorithms.objective import Objective
     from dpspec.algorithms.sets import constraint_set, group_norm
+    from dpspec.symbolic.margin import margin_loss
 
     certificate, loss = release.certificate, problem.loss
     bounds = {} if loss is None else {"limit": loss.slope, "length": loss.lipschitz}
@@ -33,7 +35,7 @@ def bound_problem(draft: Draft, release: ReleaseDraft) -> Problem:
         alone = problem.neighbours == "add-remove"
         made = multinomial(certificate.classes, over, factor=float(certificate.factor), l2=loss.l2, l1=loss.l1, alone=alone, **bounds)
         return replace(problem, objective=made)
-    functions = replace(certificate.margin_loss, limit=math.inf, curve=math.inf)  # the objective brings them into the certified range
+    functions = replace(margin_loss(certificate), limit=math.inf, curve=math.inf)  # the objective brings them into the certified range
     objective = Objective(
         phi=functions.value,
         slope=functions.derivative,
@@ -54,6 +56,21 @@ def part_of(draft: Draft, release: ReleaseDraft, records: Any) -> Any:
         return records
     start, stop = part_rows(draft, release.index)
     return records.slice(start, stop)
+
+
+def public_records(draft: Any, raw: Any, base: Path) -> Any:
+    """The loaded records, with the public file of ``with public x (path ...)`` beside them."""
+    public = draft.analysis.privacy.public
+    if public is None or public.path is None:
+        return raw.records
+    from dpspec.data.problems import fail
+    from dpspec.data.records import Records
+    from dpspec.data.sources import load_public
+
+    if raw.records.public_x is not None:
+        fail("DP515", f"public x comes twice: from {public.path}, and beside the records as public_x", "leave one of them out")
+    rows = load_public(public.path, draft.analysis.data, base_dir=base, values=values(draft))
+    return Records(raw.records.x, raw.records.y, rows, raw.records.mapped)
 
 
 def arrays(estimate: Any, problem: Problem, name: str = "theta") -> dict[str, Any]:

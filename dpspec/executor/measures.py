@@ -18,6 +18,7 @@ from dpspec.algorithms.card import Problem
 from dpspec.executor import measures_matrix
 from dpspec.executor.measures_matrix import estimate_reference, is_matrix
 from dpspec.executor.references import least_squares, reference
+from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.model import Estimate, Minimise
 
 __all__ = ["MEASURES", "Trial", "choose", "estimate_reference", "is_matrix", "least_squares", "reference"]
@@ -139,10 +140,18 @@ def as_bounded(trial: Trial, moment: Any = None) -> Trial:
 
 
 def choose(release: Any) -> str:
-    """The measure of a release: the one it expects, the first that its algorithm bounds, or its task's own."""
+    """The measure of a release: the one it expects, the first that its algorithm bounds, or its task's own. Raises SpecError (DP413) when
+    the one it expects cannot be measured: another one is no answer to it."""
+    from dpspec.compiler.bound import normal
+    from dpspec.compiler.measures import hint, measurable
+
     expect = release.release.expect
-    if expect is not None and expect.measure in MEASURES:
-        return str(expect.measure)
+    if expect is not None:
+        known = measurable(release.release.task)
+        if normal(expect.measure) in known:
+            return normal(expect.measure)
+        text = f"release {release.release.name!r}: a study does not measure {expect.measure}"
+        raise SpecError([Diagnostic("DP413", "error", text, hint(expect.measure, known))])
     for b in release.bounds:
         if b.measure in MEASURES:
             return str(b.measure)

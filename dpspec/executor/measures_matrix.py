@@ -81,8 +81,8 @@ def unmet(problem: Any, law: Any, parts: tuple[Any, ...] = (), room: float = 0.0
 
 def _basis(trial: Any, k: int) -> Matrix:
     """The true principal subspace, (d, k) orthonormal."""
-    known = _known(trial, "subspace")
-    if known is not None and known.shape[1] == k:
+    known, mean = _known(trial, "subspace"), _known(trial, "mean")
+    if known is not None and known.shape[1] == k and (mean is None or not mean.any()):  # of a covariance; a mean adds a direction
         return known
     moment = _second_moment(trial)
     return _reference(trial) if moment is None else np.linalg.eigh(moment)[1][:, ::-1][:, :k]

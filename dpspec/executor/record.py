@@ -142,7 +142,7 @@ def environment() -> dict[str, str]:
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
-    from dpspec import __version__
+    from dpspec.version import __version__
 
     found = {"dpspec": __version__, "python": platform.python_version()}
     for package in ("numpy", "scipy", "opendp", "dp-accounting", "python-flint"):

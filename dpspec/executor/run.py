@@ -11,6 +11,7 @@ cause (DP327).
 from __future__ import annotations
 
 import datetime as dt
+import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any, TypeVar
 from dpspec.compiler.draft import Draft
 from dpspec.compiler.files import base_dir
 from dpspec.compiler.plan import Plan, schedule_json
-from dpspec.executor.bind import arrays, bound_problem, part_of, values
+from dpspec.executor.bind import arrays, bound_problem, part_of, public_records, values
 from dpspec.executor.record import NotWritten, Record, environment
 from dpspec.spec.diagnostics import SpecError
 
@@ -45,8 +46,13 @@ def run(
     before any noise is drawn, :class:`~dpspec.privacy.meter.PrivacyError` when an algorithm leaves its plan, or fails on private data
     (DP327), and :class:`~dpspec.executor.record.NotWritten`, which holds the record, when the disk fails after the draws.
     """
+    from dpspec.data.problems import fail
     from dpspec.executor.folder import claimed
 
+    if x is None and y is not None:
+        fail("DP515", "y comes without x", "plan.run(x, y)")
+    if x is not None and data_file is not None:
+        fail("DP515", f"the records come twice: in memory, and from {data_file}", "leave one of them out")
     with claimed(out, tuple(r.release.name for r in plan.draft.releases)):
         record = _released(plan, x, y, data_file, progress)
         if out is not None:
@@ -110,21 +116,27 @@ def _drawn(
 def unsaid(private: bool, work: Callable[[], T]) -> T:
     """What ``work`` on the records returns. With private ones no warning of a library is shown, and an exception that is neither a
     finding about spec or data, nor the meter's, nor a file's that cannot be read, gives way to one without its words, which may hold a
-    record's."""
+    record's. That memory ran out follows the size of the data, like the time, and is said, without words."""
     import numpy as np
 
     from dpspec.privacy.meter import PrivacyError
 
     if not private:
         return work()
+    full = False
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
             return work()
         except (SpecError, PrivacyError, OSError):
             raise
+        except MemoryError:
+            full = True
         except Exception:
-            pass
+            if os.environ.get("DPSPEC_TRACEBACK"):  # asked for by whoever may see the data
+                raise
+    if full:
+        raise MemoryError
     raise PrivacyError(
         "DP327",
         "the run failed after it had read the records; nothing is released, and why is not said, since that may tell about a record",
@@ -149,21 +161,6 @@ def check_files(draft: Draft, memory: Any, data_file: str | Path | None) -> None
             fail("DP518", wrong, REMEDY)
         if digest(file.where, fresh=True)[0] != file.sha256:
             fail("DP524", f"{file.path} ({file.role}) is not the file that the plan was made with", "plan again, and review what changed")
-
-
-def public_records(draft: Any, raw: Any, base: Path) -> Any:
-    """The loaded records, with the public file of ``with public x (path ...)`` beside them."""
-    public = draft.analysis.privacy.public
-    if public is None or public.path is None:
-        return raw.records
-    from dpspec.data.problems import fail
-    from dpspec.data.records import Records
-    from dpspec.data.sources import load_public
-
-    if raw.records.public_x is not None:
-        fail("DP515", f"public x comes twice: from {public.path}, and beside the records as public_x", "leave one of them out")
-    rows = load_public(public.path, draft.analysis.data, base_dir=base, values=values(draft))
-    return Records(raw.records.x, raw.records.y, rows, raw.records.mapped)
 
 
 def now() -> str:

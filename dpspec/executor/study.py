@@ -77,6 +77,10 @@ def study(
         trials = MOST_TRIALS
     d = design(parsed, trials=trials, seed=seed, vary=words, compare=compare, quick=quick)
     drafts = [compiled(p) for p in d.points]  # every point must have a plan before anything runs
+    from dpspec.executor.measures import choose
+
+    for release in (r for draft in drafts for r in draft.releases):
+        choose(release)  # every target must be measurable too
     forget_real()
     data = _data_digest(parsed, memory)
     points = [_cells(d, point, data) for point in d.points]
@@ -117,7 +121,7 @@ def _engine(engine: str, workers: int | None, cells: int, memory: Any) -> Abstra
 def _cells(d: Design, point: Point, data: str) -> list[Named]:
     """The cells of a point. A name holds all that the result depends on: this version, the meaning of the analysis, the data, the
     point's place in the design (noise streams), the seed and the trials."""
-    from dpspec import __version__
+    from dpspec.version import __version__
 
     head = f"{__version__}|{meaning(point.parsed.analysis)}|{data}|{point.index}|{d.seed}"
     found = []
@@ -233,7 +237,8 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
             moved = _enforcement(name, results)
             judged = [e for r in results for e in r.judged.get(name, r.errors[name])]
             room = ROOM * moved["truth_error"] if moved else 0.0
-            against = s.bound_json(bound, judged, level, room=room, unmet=[u for r in results for u in r.enforcement[name]["unmet"]])
+            unmet, broken = ([u for r in results for u in r.enforcement[name].get(word, ())] for word in ("unmet", "broken"))
+            against = s.bound_json(bound, judged, level, room=room, unmet=unmet, broken=broken)
             points.append(
                 {
                     "release": name,
@@ -245,6 +250,7 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
                     "trivial_error": sum(trivial) / len(trivial) if trivial else None,
                     "cost_of_privacy": s.cost_of_privacy(errors, reference),
                     "bound": against,
+                    "target": s.target_json(release.target, errors),
                     "enforcement": moved,
                     "order_shape": shape,
                     "order_expression": order.expression if order is not None else None,

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpspec.compiler.draft import BoundValue
+from dpspec.compiler.draft import BoundValue, Target
 
 Vector: TypeAlias = NDArray[np.float64]
 
@@ -136,13 +136,22 @@ def judge_with_room(bound: BoundValue, errors: Sequence[float], level: float, ro
 
 
 def bound_json(
-    bound: BoundValue | None, errors: Sequence[float], level: float = LEVEL, *, room: float = 0.0, unmet: Sequence[str] = ()
+    bound: BoundValue | None,
+    errors: Sequence[float],
+    level: float = LEVEL,
+    *,
+    room: float = 0.0,
+    unmet: Sequence[str] = (),
+    broken: Sequence[str] = (),
 ) -> dict[str, Any] | None:
     """``within``: trials whose error does not exceed the bound; ``chance``: see :func:`judge`; ``room``: see :func:`judge_with_room`;
-    ``unmet``: conditions of the bound that the simulated law is known to break, so that nothing is judged."""
+    ``unmet``: conditions of the bound that the simulated law is known to break, so that nothing is judged; ``broken``: the same, where
+    errors below the bound still say so (:mod:`dpspec.executor.declared`)."""
     if bound is None:
         return None
     holds, chance = judge_with_room(bound, errors, level, room) if not unmet else (None, None)
+    if holds is False and broken:  # the declaration is refuted, not the bound
+        holds, chance, unmet = None, None, broken
     explicit = bound.kind == "explicit" and bound.value is not None
     return {
         "kind": bound.kind,
@@ -158,6 +167,25 @@ def bound_json(
         "room": room,
         "unmet": list(dict.fromkeys(unmet)),
     }
+
+
+def target_json(target: Target | None, errors: Sequence[float]) -> dict[str, Any] | None:
+    """Is a target met on these trials: the mean error is at most the stated value; with a probability p, at least a share p of the
+    trials is. ``sure``: the 95% interval of the mean (an exact binomial test at level 0.05) says the same."""
+    if target is None:
+        return None
+    e = np.asarray(errors, dtype=np.float64)
+    if target.probability is None:
+        low, high = mean_interval(e)
+        met = bool(float(e.mean()) <= target.at_most)
+        sure = e.size > 1 and (high <= target.at_most if met else not low <= target.at_most)
+    else:
+        from scipy.special import bdtr, bdtrc
+
+        within, p = int(np.count_nonzero(e <= target.at_most)), target.probability
+        met = within >= p * e.size
+        sure = float((bdtrc(within - 1, e.size, p) if within else 1.0) if met else bdtr(within, e.size, p)) < LEVEL
+    return {"measure": target.measure, "at_most": target.at_most, "probability": target.probability, "met": met, "sure": bool(sure)}
 
 
 def best_bound(bounds: Sequence[BoundValue], measure: str) -> BoundValue | None:

@@ -41,7 +41,7 @@ class CellResult:
     against what the bounds speak of, where that is not what ``errors`` compare with. ``enforcement``: where enforcement moved the truth,
     the share of records that it changed in a ``sample`` of the law, and trial by trial its ``bias`` and the standard ``error`` of the
     truth;
-    ``unmet``: declared constants that the law contradicts."""
+    ``unmet``: declared constants that the law contradicts, so that nothing is judged; ``broken``: those that a bound is not accused for."""
 
     errors: Mapping[str, tuple[float, ...]]
     reference: Mapping[str, tuple[float, ...]]
@@ -169,11 +169,13 @@ class _Laws:
     bias: list[float] = field(default_factory=list)
     error: list[float] = field(default_factory=list)
     unmet: dict[str, None] = field(default_factory=dict)
+    broken: dict[str, None] = field(default_factory=dict)
     _last: tuple[Any, tuple[float, float]] | None = None
 
     def enforced(self, draft: Draft, release: ReleaseDraft, problem: Any, measure: str, t: Any, drawn: tuple[int, int]) -> Any:
         """The trial with the truth of its enforced law."""
         from dpspec.executor import measures as m
+        from dpspec.executor.declared import broken
         from dpspec.executor.enforced import ROOM, distances, enforced_law
         from dpspec.executor.measures_matrix import unmet
 
@@ -181,11 +183,14 @@ class _Laws:
         matrix = m.is_matrix(problem) and m.of_a_law(measure)
         if law is None:
             self.unmet.update(dict.fromkeys(unmet(problem, t.truth) if matrix else ()))
+            if m.of_a_law(measure):
+                self.broken.update(dict.fromkeys(broken(release, problem, t.truth, t.records)))
             self.bias.append(0.0)
             self.error.append(0.0)
             return t
         if self._last is None or self._last[0] is not law:
             self.unmet.update(dict.fromkeys(unmet(problem, law.truth, law.parts, ROOM) if matrix else ()))
+            self.broken.update(dict.fromkeys(broken(release, problem, law.truth, t.records, law.parts, ROOM)))
             self._last = law, distances(law, m.MEASURES[measure], t.truth, m.estimand, lambda truth: replace(t, truth=truth))
         bias, error = self._last[1]
         self.bias.append(bias)
@@ -194,7 +199,8 @@ class _Laws:
         return replace(t, truth=law.truth)
 
     def to_json(self) -> dict[str, Any]:
-        return {"changed": self.changed, "sample": self.sample, "bias": self.bias, "error": self.error, "unmet": list(self.unmet)}
+        told = {"unmet": list(self.unmet), "broken": list(self.broken)}
+        return {"changed": self.changed, "sample": self.sample, "bias": self.bias, "error": self.error, **told}
 
 
 def _moment(records: Any, release: ReleaseDraft, problem: Any) -> Any:
@@ -271,8 +277,7 @@ def _real(draft: Draft, memory: Any) -> Real:
     from dpspec.compiler.files import base_dir
     from dpspec.data.enforce import enforce
     from dpspec.data.sources import load
-    from dpspec.executor.bind import values
-    from dpspec.executor.run import public_records
+    from dpspec.executor.bind import public_records, values
 
     data = draft.analysis.data
     if data.status != "public":

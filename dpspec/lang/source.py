@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Any, Literal, TypeAlias
@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 from dpspec.lang.dps import Comment, read_dps
 from dpspec.lang.draft import Draft, Path
 from dpspec.lang.engine import Unparsable, parse_piece
+from dpspec.lang.spans import SourceMap
 from dpspec.lang.text import Lines
 from dpspec.spec.diagnostics import Diagnostic, Span, SpecError, has_errors
 from dpspec.spec.expr import Expr
@@ -25,31 +26,6 @@ Surface: TypeAlias = Literal["dps", "yaml"]
 
 MAX_BYTES = 256 * 1024
 MAX_DIAGNOSTICS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class SourceMap:
-    """Where the parts of an analysis stand, by model path: ``("releases", 0, "expect", "at_most")``, ``("data", "n")``.
-
-    Named parts answer to their index and to their name: ``("data", "domains", 0)`` and ``("data", "domains", "x")``.
-    """
-
-    spans: Mapping[Path, Span] = field(default_factory=dict)
-
-    def get(self, *path: str | int) -> Span | None:
-        """The span of the longest known prefix of ``path``; None when nothing is known (an analysis made in Python)."""
-        for length in range(len(path), 0, -1):
-            span = self.spans.get(path[:length])
-            if span is not None:
-                return span
-        return None
-
-    def lookup(self, path: Path) -> Span | None:
-        """:meth:`get` for a path in one piece."""
-        return self.get(*path)
-
-    def exact(self, *path: str | int) -> Span | None:
-        return self.spans.get(path)
 
 
 @dataclass(frozen=True, slots=True)

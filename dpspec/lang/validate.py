@@ -32,7 +32,7 @@ from dpspec.spec.model import (
 )
 
 if TYPE_CHECKING:
-    from dpspec.lang.source import SourceMap
+    from dpspec.lang.spans import SourceMap
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z][A-Za-z0-9_]*)*")

@@ -175,8 +175,45 @@ def spent_of(mechanism: Mechanism, noise: Mapping[str, float]) -> float:
 # --------------------------------------------------------------------------------------------------------------- schedules
 
 
-def read_tree(data: Any, where: str = "tree") -> tuple[Tree, dict[str, float], dict[str, dict[str, float]]]:
-    """See :func:`dpspec.privacy.schedule.from_json`."""
+def to_json(tree: Tree, levels: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """The tree as JSON, without loss; with ``levels``, each draw has its level and the numbers of the noise that is drawn."""
+    match tree:
+        case Draw(name=name, mechanism=mechanism):
+            body: dict[str, Any] = {
+                "type": "draw",
+                "name": name,
+                "per": tree.per,
+                "weight": float(tree.weight),
+                "mechanism": mechanism_json(mechanism),
+            }
+            if levels is not None:
+                body |= {"level": float(levels[name]), "noise": noise_of(mechanism, levels[name])}
+            return body
+        case Sequence(parts=parts):
+            return {"type": "sequence", "parts": [to_json(part, levels) for part in parts]}
+        case Parallel(parts=parts):
+            return {"type": "parallel", "parts": [to_json(part, levels) for part in parts]}
+        case Repeat(body=body_, count=count):
+            return {"type": "repeat", "count": int(count), "body": to_json(body_, levels)}
+        case Disjoint(body=body_, count=count):
+            return {"type": "disjoint", "count": int(count), "body": to_json(body_, levels)}
+        case Sampled(body=body_):
+            return {
+                "type": "sampled",
+                "method": tree.method,
+                "rate": float(tree.rate),
+                "n": int(tree.n),
+                "body": to_json(body_, levels),
+            }
+    raise TypeError(f"{tree!r} is no schedule")
+
+
+def from_json(data: Any, where: str = "tree") -> tuple[Tree, dict[str, float], dict[str, dict[str, float]]]:
+    """The tree, the levels and the noise of :func:`to_json` (empty where there are none).
+
+    Every field must be there, none may be added, and each must be in the range of its meaning: raises :class:`FormError`, which names the
+    field.
+    """
     levels: dict[str, float] = {}
     noise: dict[str, dict[str, float]] = {}
     names: set[str] = set()

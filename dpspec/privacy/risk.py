@@ -67,12 +67,21 @@ def strongest(guarantee: Guarantee) -> Pure | Approx | Zcdp | Gdp:
     return Approx(guarantee.epsilon, guarantee.delta) if guarantee.delta else Pure(guarantee.epsilon)
 
 
-def sentences(guarantee: Guarantee) -> tuple[str, ...]:
-    """Two sentences for a plan."""
+def sentences(guarantee: Guarantee, *, model: str = "central", protects: str = "records", unit: str = "person") -> tuple[str, ...]:
+    """Two sentences for a plan, about what the guarantee hides and no more.
+
+    Who is in the data is hidden in the central model where whole records are protected. In a local model every user sends a report, and
+    where labels or attributes alone are protected the rest of a record may be published: there an attacker guesses the record, the label
+    or the attribute, and finding a member takes no attack.
+    """
     found = risk(strongest(guarantee))
     low, high = (found.detection[a] for a in _RATES)
+    if model != "central" or protects != "records":
+        whom = f"recognises a suspected {protects.removesuffix('s')}"
+    else:
+        whom = "finds a member" if unit.strip().casefold() == "person" else f"finds the record of one {unit.strip()}"
     return (
-        f"an attacker who accepts 1% false alarms finds a member with at most {_percent(high)}; with 0.1% false alarms, {_percent(low)}",
+        f"an attacker who accepts 1% false alarms {whom} with at most {_percent(high)}; with 0.1% false alarms, {_percent(low)}",
         f"over a blind guess, no attacker gains more than {_percent(found.advantage)} (detections minus false alarms)",
     )
 

@@ -16,10 +16,10 @@ Composition is written where it happens:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, product
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 #: How a mechanism is accounted for.
 #: ``gaussian``: exactly a mu-GDP release, mu = sensitivity/scale; level = noise multiplier (scale/sensitivity).
@@ -231,52 +231,3 @@ def _multisets(kinds: int, count: int) -> int:
     from math import comb
 
     return comb(kinds + count - 1, count)
-
-
-# -------------------------------------------------------------------------------------------------------------- JSON form
-
-
-def to_json(tree: Tree, levels: Mapping[str, float] | None = None) -> dict[str, Any]:
-    """The tree as JSON, without loss; with ``levels``, each draw has its level and the numbers of the noise that is drawn."""
-    from dpspec.privacy.forms import mechanism_json, noise_of
-
-    match tree:
-        case Draw(name=name, mechanism=mechanism):
-            body: dict[str, Any] = {
-                "type": "draw",
-                "name": name,
-                "per": tree.per,
-                "weight": float(tree.weight),
-                "mechanism": mechanism_json(mechanism),
-            }
-            if levels is not None:
-                body |= {"level": float(levels[name]), "noise": noise_of(mechanism, levels[name])}
-            return body
-        case Sequence(parts=parts):
-            return {"type": "sequence", "parts": [to_json(part, levels) for part in parts]}
-        case Parallel(parts=parts):
-            return {"type": "parallel", "parts": [to_json(part, levels) for part in parts]}
-        case Repeat(body=body_, count=count):
-            return {"type": "repeat", "count": int(count), "body": to_json(body_, levels)}
-        case Disjoint(body=body_, count=count):
-            return {"type": "disjoint", "count": int(count), "body": to_json(body_, levels)}
-        case Sampled(body=body_):
-            return {
-                "type": "sampled",
-                "method": tree.method,
-                "rate": float(tree.rate),
-                "n": int(tree.n),
-                "body": to_json(body_, levels),
-            }
-    raise TypeError(f"{tree!r} is no schedule")
-
-
-def from_json(data: Any) -> tuple[Tree, dict[str, float], dict[str, dict[str, float]]]:
-    """The tree, the levels and the noise of :func:`to_json` (empty where there are none).
-
-    Every field must be there, none may be added, and each must be in the range of its meaning: raises
-    :class:`~dpspec.privacy.forms.FormError`, which names the field.
-    """
-    from dpspec.privacy.forms import read_tree
-
-    return read_tree(data)

@@ -39,7 +39,7 @@ from collections.abc import Sequence as Sequence_
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
-from dpspec.privacy.calibrate import Calibrated
+from dpspec.privacy.calibrated import Calibrated
 from dpspec.privacy.guarantees import Guarantee
 from dpspec.privacy.samplers import Neighbours, removal
 from dpspec.privacy.schedule import Disjoint, Draw, Leaf, Parallel, Repeat, Sampled, Sequence, Tree
@@ -435,11 +435,13 @@ def recheck(calibrated: Calibrated) -> Recheck:
         uses = sum(k for _, k in _draws(calibrated.tree))
         _compare(first, second, calibrated, name, over=_GRID, under=min(1.0, max(_GRID, 2e-14 * uses / delta)))
     else:
-        from dpspec.privacy.search import epsilon_spent
+        from dpspec.privacy.spent import epsilon_spent
 
         name = f"dp_accounting PLD, compared at delta {_COMPARED_AT:g}"
         there = epsilon_spent(calibrated.tree, calibrated.levels, Fraction(_COMPARED_AT), calibrated.neighbours, first)
         second = pld_epsilon(calibrated.tree, calibrated.levels, there, _COMPARED_AT, calibrated.neighbours)
+        if second > there * (1 + _GRID):  # at that delta zCDP may be the better one of the two, as for many exponential mechanisms
+            second, name = _rdp_epsilon(calibrated, _COMPARED_AT), f"dp_accounting RDP, compared at delta {_COMPARED_AT:g}"
         _compare(there, second, calibrated, name, over=_GRID, under=_GRID)
         second = epsilon_spent(calibrated.tree, calibrated.levels, Fraction(delta), calibrated.neighbours, first)
         _compare(first, second, calibrated, "the first accountant, run again", over=_GRID, under=1.0)  # its noise may be for a coarser grid
@@ -613,7 +615,7 @@ def _least_epsilon(way: _Way, draws: Sequence_[tuple[Draw, int]], calibrated: Ca
     tree = Sequence(tuple(Repeat(entry, times) for entry, times in way))
     if delta >= _FLOOR:
         return min(best, pld_epsilon(tree, levels, near, delta, calibrated.neighbours))
-    from dpspec.privacy.search import epsilon_spent  # below the library's floor: see the text at the top
+    from dpspec.privacy.spent import epsilon_spent  # below the library's floor: see the text at the top
 
     one = dataclasses.replace(calibrated, tree=tree, ways=())
     return min(best, _rdp_epsilon(one, delta), epsilon_spent(tree, levels, Fraction(delta), calibrated.neighbours, near))

@@ -18,8 +18,8 @@ ANNOTATION = {"error": "error", "warning": "warning", "info": "notice"}
 
 def as_sarif(rows: Iterable[Row]) -> str:
     """One run, a stable ruleId a code, paths as given (relative paths stay relative), a fingerprint that survives line moves."""
-    from dpspec import __version__
     from dpspec.spec.codes import CODES
+    from dpspec.version import __version__
 
     results: list[dict[str, Any]] = []
     used: dict[str, None] = {}

@@ -241,6 +241,13 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
     measure = study["points"][0]["error"]["measure"] if study["points"] else "error"
     head = ["release", "algorithm", "at", "trials", f"mean {measure}", "95% interval", "non-private", "cost", "bound", "verdict"]
     lines += table(head, rows)
+    for p in study["points"]:
+        if (t := p.get("target")) is not None:
+            at = ", ".join(f"{k} = {show(v)}" for k, v in p["at"].items())
+            chance = "" if t["probability"] is None else f" with probability {t['probability']:g}"
+            word = ("met" if t["met"] else "MISSED") + ("" if t["sure"] else " (by these trials; more of them may decide otherwise)")
+            where = f"{p['release']}, {p['algorithm']}" + (f", {at}" if at else "")
+            lines += ["", f"target of {where}: {t['measure']} <= {t['at_most']:g}{chance}: {word}"]
     for note in study.get("notes", []):
         lines.append("")
         lines += textwrap.wrap(note, WIDTH)

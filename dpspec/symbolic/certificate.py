@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from dpspec.domains.domain import Margin
 from dpspec.numeric.rounding import down, up
 from dpspec.symbolic.findings import Finding
 from dpspec.symbolic.groups import GroupTerm
 from dpspec.symbolic.normal import Poly
-
-if TYPE_CHECKING:  # NumPy comes in only when the loss is evaluated
-    from dpspec.symbolic.margin import MarginLoss
 
 
 class Local(Protocol):
@@ -94,13 +91,3 @@ class Certificate:
         if m is None:
             return (-math.inf, math.inf)
         return (-math.inf if m.low is None else down(m.low), math.inf if m.high is None else up(m.high))
-
-    @property
-    def margin_loss(self) -> MarginLoss:
-        """The data part as vectorised functions, whose derivatives keep to ``slope`` and ``curve`` whatever doubles make of the expression.
-        Raises ValueError when the loss has no normal form."""
-        if self.form is None:
-            raise ValueError(f"the loss {self.name} has no normal form")
-        from dpspec.symbolic.margin import MarginLoss
-
-        return MarginLoss(self.name, self.form, self.slope, self.curve)

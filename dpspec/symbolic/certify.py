@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -19,10 +19,10 @@ from dpspec.domains.domain import Domain, Margin, closed, domain_of_set, margin_
 from dpspec.numeric.rounding import down, padded_up, show, up
 from dpspec.spec.expr import Expr
 from dpspec.spec.model import Ball, Box, Finite, Polytope, Reals, Set, Simplex, Sparse
-from dpspec.symbolic import multinomial
+from dpspec.symbolic import multinomial, softmax
 from dpspec.symbolic.certificate import Certificate, Method
 from dpspec.symbolic.claims import Draft, answer, declared_only, reached, scaled, shrunk
-from dpspec.symbolic.extrema import case_constants
+from dpspec.symbolic.extrema import Result, case_constants
 from dpspec.symbolic.findings import Claim, Finding
 from dpspec.symbolic.groups import GroupTerm
 from dpspec.symbolic.local import local_lipschitz
@@ -58,7 +58,7 @@ def certify(
     scope = Scope(values, ("w", "x1", "x2"), ("y1", "y2")) if pairwise else Scope(values)
     try:
         parts = split(normal_form(loss, scope))
-        several = multinomial.recognise(parts.data)
+        several = softmax.recognise(parts.data)
         if several is not None:
             return _several(several, parts, pairwise, over, x_domain, y_domain, values, claims)
         if pairwise:
@@ -90,7 +90,7 @@ def certify(
 
 
 def _several(
-    loss: multinomial.Multinomial,
+    loss: softmax.Multinomial,
     parts: Parts,
     pairwise: bool,
     over: SetLike,
@@ -151,39 +151,72 @@ def _up(v: Fraction | None) -> float:
     return math.inf if v is None else up(v)
 
 
+_Results: TypeAlias = tuple[tuple[Case, Result], ...]
+_Point: TypeAlias = tuple[Case, Fraction, Fraction]
+
+
+@dataclass(frozen=True, slots=True)
+class _Curvature:
+    """Whether the data part, and the loss with its regulariser, is convex (None: not decided); ``strong``: a proved least curvature."""
+
+    data: bool | None
+    whole: bool | None
+    strong: Fraction
+
+
 def _constants(parts: Parts, cases: tuple[Case, ...], margin: Margin, x: Domain) -> Draft:
-    results = [(case, case_constants(case, margin)) for case in cases]
-    slope, curve = _largest([r.bounds.slope for _, r in results]), _largest([r.bounds.curve for _, r in results])
-    leasts = [r.bounds.least for _, r in results]
-    least = None if None in leasts else min(v for v in leasts if v is not None)
-    method: Method = "closed form" if all(r.closed for _, r in results) else "interval branch and bound"
-    if slope is None and not any(r.closed for _, r in results) and not margin.bounded:
-        method = "none"
-    data_convex = _all([r.convex for _, r in results])
-    name = results[0][1].name if len({r.name for _, r in results}) == 1 else "expression"
+    results: _Results = tuple((case, case_constants(case, margin)) for case in cases)
+    bounds = [r.bounds for _, r in results]
+    slope, curve = _largest([b.slope for b in bounds]), _largest([b.curve for b in bounds])
+    least = _least([b.least for b in bounds])
     points = tuple((case, *r.bounds.at) for case, r in results if r.bounds.at is not None)
     concave = next(((case, *r.concave_at) for case, r in results if r.concave_at is not None), None)
-    square = None if x.l2 is None else x.l2**2
-    smooth = scaled(curve, square)
-    least_hessian = Fraction(0) if data_convex else scaled(least, square)
-    convex: bool | None = None
+    bent = _curvature(parts, _all([r.convex for _, r in results]), least, concave, margin, None if x.l2 is None else x.l2**2)
+    certificate = _certificate(parts, results, margin, x, slope, curve, least, bent)
+    draft = Draft(certificate, parts, cases, margin, x, slope, curve, least, max(bent.strong, Fraction(0)), points, concave)
+    evidence = _evidence(draft, sum(r.boxes for _, r in results))
+    findings = _remarks(draft, any(r.loose for _, r in results))
+    return replace(draft, certificate=replace(certificate, evidence=evidence, findings=findings))
+
+
+def _curvature(
+    parts: Parts, data: bool | None, least: Fraction | None, concave: _Point | None, margin: Margin, square: Fraction | None
+) -> _Curvature:
+    """``least``: inf phi''; ``concave``: where phi'' is negative; ``square``: the squared l2 bound of the records."""
+    hessian = Fraction(0) if data else scaled(least, square)
+    whole: bool | None = None
     if parts.l2 >= 0 and parts.l1 >= 0 and (parts.group is None or parts.group[0] >= 0) and not parts.other.terms:
-        if data_convex or (least_hessian is not None and parts.l2 + least_hessian >= 0):
-            convex = True
+        if data or (hessian is not None and parts.l2 + hessian >= 0):
+            whole = True
         elif concave is not None and margin.attained and parts.group is None:  # a group norm curves upwards across its groups
-            convex = not_convex(concave, parts, margin, square)
-    strong = parts.l2 + least_hessian if least_hessian is not None and convex else Fraction(0)
-    certificate = Certificate(
+            whole = not_convex(concave, parts, margin, square)
+    return _Curvature(data, whole, parts.l2 + hessian if hessian is not None and whole else Fraction(0))
+
+
+def _certificate(
+    parts: Parts,
+    results: _Results,
+    margin: Margin,
+    x: Domain,
+    slope: Fraction | None,
+    curve: Fraction | None,
+    least: Fraction | None,
+    bent: _Curvature,
+) -> Certificate:
+    """The constants as doubles on the safe side, without evidence and findings."""
+    name = results[0][1].name if len({r.name for _, r in results}) == 1 else "expression"
+    cases = tuple(case for case, _ in results)
+    return Certificate(
         name=name,
-        method=method,
+        method=_method(results, slope, margin),
         lipschitz=_up(scaled(slope, x.l2)),
         lipschitz_inf=_up(scaled(slope, x.linf)),
         lipschitz_l1=_up(scaled(slope, x.l1)),
-        smooth=_up(smooth),
+        smooth=_up(scaled(curve, None if x.l2 is None else x.l2**2)),
         smooth_l1=_up(scaled(curve, None if x.linf is None else x.linf**2)),
-        convex=convex,
-        data_convex=data_convex,
-        strongly_convex=max(0.0, down(strong)),
+        convex=bent.whole,
+        data_convex=bent.data,
+        strongly_convex=max(0.0, down(bent.strong)),
         l2=float(parts.l2),
         l1=float(parts.l1),
         slope=_up(slope),
@@ -197,12 +230,13 @@ def _constants(parts: Parts, cases: tuple[Case, ...], margin: Margin, x: Domain)
         local=local_lipschitz(cases, margin, x.l2),
         error=SlopeError(cases, margin, _up(slope)),
     )
-    draft = Draft(certificate, parts, cases, margin, x, slope, curve, least, max(strong, Fraction(0)), points, concave)
-    boxes = sum(r.boxes for _, r in results)
-    loose = any(r.loose for _, r in results)
-    evidence = _evidence(draft, boxes)
-    findings = _remarks(draft, loose)
-    return replace(draft, certificate=replace(certificate, evidence=evidence, findings=findings))
+
+
+def _method(results: _Results, slope: Fraction | None, margin: Margin) -> Method:
+    closed_forms = [r.closed for _, r in results]
+    if slope is None and not any(closed_forms) and not margin.bounded:
+        return "none"
+    return "closed form" if all(closed_forms) else "interval branch and bound"
 
 
 def _at_zero(data: Poly) -> float:
@@ -213,6 +247,10 @@ def _at_zero(data: Poly) -> float:
 
 def _largest(values: Sequence[Fraction | None]) -> Fraction | None:
     return None if None in values else max(v for v in values if v is not None)
+
+
+def _least(values: Sequence[Fraction | None]) -> Fraction | None:
+    return None if None in values else min(v for v in values if v is not None)
 
 
 def _all(values: Sequence[bool | None]) -> bool | None:

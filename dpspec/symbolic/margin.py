@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpspec.spec.expr import Expr
-from dpspec.symbolic import multinomial
+from dpspec.symbolic import softmax
+from dpspec.symbolic.certificate import Certificate
 from dpspec.symbolic.jets import Outer, jet
 from dpspec.symbolic.losses import recognise
 from dpspec.symbolic.normal import NoNormalForm, Poly, Scope, normal_form, text
@@ -88,10 +89,18 @@ def margin_functions(loss: Expr, names: Mapping[str, Fraction | int | float] | N
     """The data part of a loss in w, x, y as vectorised functions, the regulariser left out. Raises
     :class:`dpspec.symbolic.normal.NoNormalForm` when it is no function of the margin and the label."""
     form = split(normal_form(loss, Scope(names or {}))).data
-    if multinomial.recognise(form) is not None:
+    if softmax.recognise(form) is not None:
         raise NoNormalForm("multinomial(K) has one margin a class")
     named = recognise(form)
     return MarginLoss("expression" if named is None else named.name, form)
+
+
+def margin_loss(certificate: Certificate) -> MarginLoss:
+    """The certified data part as vectorised functions, whose derivatives keep to ``slope`` and ``curve`` of the certificate whatever
+    doubles make of the expression. Raises ValueError when the loss has no normal form."""
+    if certificate.form is None:
+        raise ValueError(f"the loss {certificate.name} has no normal form")
+    return MarginLoss(certificate.name, certificate.form, certificate.slope, certificate.curve)
 
 
 def expit(z: Vector) -> Vector:

@@ -37,43 +37,13 @@ from dpspec.symbolic.certificate import Certificate
 from dpspec.symbolic.claims import declared_only, scaled, shrunk
 from dpspec.symbolic.findings import Claim, Finding
 from dpspec.symbolic.local import rounded
-from dpspec.symbolic.losses import drop_free, exp_down, exp_up
-from dpspec.symbolic.normal import Fn, Mono, NoNormalForm, Poly, Pow
+from dpspec.symbolic.losses import exp_down, exp_up
 from dpspec.symbolic.parts import Parts
+from dpspec.symbolic.softmax import NAME, Multinomial
 
-NAME = "multinomial"
 HALF, ONE, TWO = Fraction(1, 2), Fraction(1), Fraction(2)
 #: Beyond this product of norms the bounds are those of unbounded weights, to sixty digits.
 _FAR = Fraction(100)
-
-
-@dataclass(frozen=True, slots=True)
-class Multinomial:
-    """``factor`` times the loss of ``classes`` classes."""
-
-    classes: int
-    factor: Fraction = ONE
-
-
-def recognise(data: Poly) -> Multinomial | None:
-    """The data part of a loss as a multinomial loss; None when that does not occur in it. Raises NoNormalForm when it occurs in any other
-    way than multiplied by a positive number."""
-    form = drop_free(data)
-    if not any(_mentions(m) for m, _ in form.terms):
-        return None
-    if len(form.terms) == 1:
-        mono, factor = form.terms[0]
-        if len(mono) == 1 and mono[0][1] == 1 and isinstance(mono[0][0], Fn) and mono[0][0].name == NAME and factor > 0:
-            return Multinomial(int(mono[0][0].params[0]), factor)
-    raise NoNormalForm("multinomial(K) may only be multiplied by a positive number and have terms in w alone added")
-
-
-def _mentions(m: Mono) -> bool:
-    for atom, _ in m:
-        inner = atom.args if isinstance(atom, Fn) else (atom.base,) if isinstance(atom, Pow) else ()
-        if (isinstance(atom, Fn) and atom.name == NAME) or any(_mentions(n) for p in inner for n, _ in p.terms):
-            return True
-    return False
 
 
 # ------------------------------------------------------------------------------------------------------------- the constants

@@ -23,12 +23,12 @@ from dpspec.compiler.plan import make_plan, noise_rows
 from dpspec.executor.run import run
 from dpspec.lang.source import parse_file, parse_text
 from dpspec.privacy.calibrate import Budget, calibrate
-from dpspec.privacy.forms import is_channel
+from dpspec.privacy.forms import is_channel, to_json
 from dpspec.privacy.gaussian import exact, float_up
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.mechanisms.laplace import Laplace
 from dpspec.privacy.risk import sentences
-from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Repeat, Sampled, Sequence, Tree, to_json
+from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Repeat, Sampled, Sequence, Tree
 from dpspec.spec.diagnostics import SpecError
 from tests.privacy.kinds import KINDS, instance
 
@@ -82,7 +82,7 @@ def document(
                 "checked_by": "",
                 "checked_epsilon": g.epsilon,
             },
-            "risk": list(sentences(g)),
+            "risk": list(sentences(g, model=setting["model"])),
             "releases": releases,
             "schedule": {
                 "version": 1,
@@ -740,3 +740,31 @@ def test_a_claim_is_judged_by_the_worst_part(first: Tree, second: Tree, factor: 
     body["schedule"]["budget"]["epsilon"] = factor * true
     body["risk"] = list(sentences(Guarantee("approx", epsilon=factor * true, delta=body["guarantee"]["delta"])))
     assert outcome(body) == ("holds" if factor > 1 else "violated")
+
+
+SOURCE = {
+    "another text": lambda b: b["spec"].update(text=b["spec"]["text"].replace("n = 100", "n = 10")),
+    "no text": lambda b: b["spec"].pop("text"),
+    "another hash": lambda b: b["spec"].update(sha256="0" * 64),
+    "a status that is none": lambda b: b.update(status="protected"),
+    "a status that is no word": lambda b: b.update(status=["private"]),
+    "files that are none": lambda b: b.update(files="x.csv"),
+    "a file without a role": lambda b: b.update(files=[{"path": "x.csv"}]),
+    "a file with a field that nothing uses": lambda b: b.update(files=[{"role": "vertices", "path": "x.csv", "secret": True}]),
+}
+
+
+@pytest.mark.parametrize("name", SOURCE)
+def test_a_plan_that_contradicts_itself_about_its_source_has_no_certificate(name: str) -> None:
+    body = plain(make_plan(parse_text(SPECS["one"], path="a.dps", surface="dps"), check=False).to_json())
+    assert outcome(body) == "holds"
+    SOURCE[name](body)
+    assert outcome(body) in ("cannot-verify", "refused")
+
+
+@pytest.mark.parametrize("old", ["a member", "a suspected label"])
+def test_sentences_about_attackers_speak_of_what_the_plan_protects(old: str) -> None:
+    body = plain(make_plan(parse_text(SPECS["one"], path="a.dps", surface="dps"), check=False).to_json())
+    body["guarantee"]["protects"] = body["schedule"]["protects"] = "labels"
+    body["risk"] = [s.replace("finds a member", f"recognises {old}") if "label" in old else s for s in body["risk"]]
+    assert outcome(body) == ("holds" if "label" in old else "cannot-verify")

@@ -90,11 +90,9 @@ def test_an_unforeseen_exception_on_private_data_keeps_its_words(tmp_path: Path,
     monkeypatch.setattr(sources, "_features", fault)
     result = call("run", spec(tmp_path, "r.csv"))
     assert result.code == 1
-    assert "internal error: KeyError at " in result.stderr
-    assert "DPSPEC_TRACEBACK" in result.stderr
+    assert "DP327" in result.stderr
+    assert "KeyError" not in result.stderr  # which fault it was may tell about a record, too
     assert "Jane" not in result.stderr + result.stdout
-    monkeypatch.setenv("DPSPEC_TRACEBACK", "1")
-    assert "Jane" in call("run", spec(tmp_path, "r.csv")).stderr
 
 
 @pytest.mark.parametrize("mu", [1e4, 1e6, 1e9, 1e200])

@@ -75,3 +75,63 @@ def test_a_lock_file_that_was_edited_no_longer_matches(field: str, tmp_path: Pat
         stored["releases"][0]["noise"][0]["scale"] *= 2
     lock.write_text(json.dumps(stored))
     assert call("plan", str(spec), "--against", str(lock)).code == 1
+
+
+PLAYERS = """\
+analysis "players"
+
+data
+  n = 5000, d = 6
+  from memory
+  private, unit person, neighbours replace-one
+  x in ball(l2, 1) by scale
+
+privacy central
+  epsilon = 1, delta = 1e-5
+
+release precision_matrix
+  estimate precision(x)
+  by distributed-precision-wishart with server = {server}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("secure-aggregation", "trusted", False),  # a message of rank 2 shows the server the record
+        ("secure-aggregation, colluding = 100", "secure-aggregation", False),
+        ("secure-aggregation, colluding = 100", "secure-aggregation, colluding = 101", False),
+        ("trusted", "trusted, centre = off", True),
+        ("secure-aggregation", "secure-aggregation, centre = off", True),
+    ],
+)
+def test_from_whom_a_release_is_hidden_is_part_of_the_promise(old: str, new: str, same: bool) -> None:
+    """The numbers of the guarantee are equal, and they are about readers of the output."""
+    a, b = PLAYERS.format(server=old), PLAYERS.format(server=new)
+    assert privacy(a, b) - {"changed"} == (set() if same else {"incomparable"})
+    assert privacy(b, a) - {"changed"} == (set() if same else {"incomparable"})
+
+
+def test_a_trusted_curator_is_one_whatever_the_algorithm_is_called() -> None:
+    curator = PLAYERS.replace("distributed-precision-wishart with server = {server}", "dp-precision-covariance")
+    shared = "secure-aggregation, noise = symmetrised-wishart"
+    trusted, hidden = PLAYERS.format(server="trusted"), PLAYERS.format(server=shared)
+
+    def told(old: str, new: str) -> bool:
+        return any(c.what == "whom it is hidden from" for c in compare(body(old), body(new)))
+
+    assert not told(trusted, curator)
+    assert told(hidden, curator)
+    assert told(curator, hidden)
+    mixed = hidden.replace("release", "release second\n  estimate precision(x)\n  by dp-precision-covariance\n  share 1\n\nrelease", 1)
+    assert told(hidden, mixed + "  share 1\n")  # a second release that the server computes
+
+
+def test_an_algorithm_that_this_version_does_not_know_hides_from_nobody_that_it_knows() -> None:
+    old, new = body(CLASSIFY), json.loads(json.dumps(body(CLASSIFY)))
+    new["releases"][0]["algorithm"] = "dp-gd-by-the-server"
+    assert {c.direction for c in compare(old, new) if c.area == "privacy"} == {"incomparable"}
+
+
+def test_a_unit_written_in_capitals_is_the_same_unit() -> None:
+    assert privacy(CLASSIFY, CLASSIFY.replace("unit person", "unit Person")) == {"changed"}

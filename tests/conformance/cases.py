@@ -1,8 +1,7 @@
 """Small versions of every registered algorithm's gallery spec, built without naming any algorithm.
 
-A case is the gallery spec at a small size. Its nastiest neighbour pair is made from the public facts alone: all records are zero but
-the first, which stands at an extreme point of the enforced domain with the largest response in the one data set and the smallest in
-the other.
+A case is the gallery spec at a small size. Its neighbours are made from the public facts alone: all records are zero but the first, which
+stands at extreme points of the enforced domain (:mod:`tests.conformance.extremes`).
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise
 from dpspec.spec.expr import Num
 from dpspec.spec.model import Domain, Enforcement, Finite
+from tests.conformance.extremes import extremes, image, listed, made, opposite
 
 ROOT = Path(__file__).resolve().parents[2]
 ALGORITHMS = [m for m in all_modules() if m.CARD.role == "algorithm"]
@@ -95,8 +95,15 @@ def case(parsed: Parsed) -> Case:
     return Case(draft)
 
 
+def public_of(c: Case) -> np.ndarray | None:
+    if c.draft.analysis.privacy.public is None:
+        return None
+    return np.random.default_rng(0).normal(size=(200, int(c.draft.facts["d"])))
+
+
 def neighbours(c: Case) -> tuple[Records, Records]:
-    """Two data sets that differ in their first record (replace-one)."""
+    """Two data sets that differ in their first record (replace-one), at the ends of its domain: the pair that the empirical audit runs on.
+    The replay tries every pair of extreme records (:func:`tests.conformance.replay.movements`)."""
     facts = {k: float(v) for k, v in c.draft.facts.items()}
     n, d = int(facts["n"]), int(facts["d"])
     direction = np.ones(d)
@@ -111,17 +118,22 @@ def neighbours(c: Case) -> tuple[Records, Records]:
     elif c.release.problem.task.kind == "estimate":  # a mean of the features: the first record stands at opposite ends
         other_x = x.copy()
         other_x[0] = -x[0]
+    if listed(c.draft, "x"):  # a record far outside becomes the first image, whichever side it stands on
+        other_x = x.copy()
+        x[0] = extremes(c.draft, "x", d)[0]
+        other_x[0] = opposite(c.draft, "x", x[0])
     low, high = labels(c)
     y = np.full(n, high)
     other = y.copy()
     other[0] = low
-    public = np.random.default_rng(0).normal(size=(200, d)) if c.draft.analysis.privacy.public is not None else None
-    return Records(x, y, public), Records(other_x, other, public)
+    return made(c.draft, x, y, public_of(c)), made(c.draft, other_x, other, public_of(c))
 
 
 def labels(c: Case) -> tuple[float, float]:
-    for domain in c.draft.analysis.data.domains:
-        if domain.variable == "y" and isinstance(domain.set, Finite):
-            found = [float(v.value) if isinstance(v, Num) else -float(v.operand.value) for v in domain.set.values]  # type: ignore[union-attr]
-            return min(found), max(found)
-    return -1e3, 1e3
+    """The responses to send to end at the least and at the largest one."""
+    ends = [float(v[0]) for v in extremes(c.draft, "y", 1)]
+    return min(ends, key=lambda v: place(c, v)), max(ends, key=lambda v: place(c, v))
+
+
+def place(c: Case, response: float) -> float:
+    return float(image(c.draft, "y", np.array([response]))[0])

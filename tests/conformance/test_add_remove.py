@@ -31,8 +31,9 @@ from dpspec.privacy.noise import PublicRandomness, StudyNoise
 from dpspec.privacy.schedule import Draw, Sampled, draws
 from dpspec.spec.expr import Name, Num
 from tests.conformance.cases import ALGORITHMS, Case, case, gallery, labels, resized
+from tests.conformance.replay import blind_run
 from tests.conformance.test_conformance import small
-from tests.conformance.test_replay import blind_run, flat, same, with_neighbours
+from tests.conformance.test_replay import flat, same, with_neighbours
 
 CENTRAL = [m for m in ALGORITHMS if "central" in m.CARD.models]
 

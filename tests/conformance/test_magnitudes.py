@@ -45,8 +45,9 @@ from dpspec.privacy.schedule import draws
 from dpspec.spec.expr import Name, Num
 from dpspec.spec.model import Ball, Domain, Enforcement, Finite
 from tests.conformance.cases import ALGORITHMS, IDS, Case, labels
+from tests.conformance.replay import blind_run
 from tests.conformance.test_conformance import small
-from tests.conformance.test_replay import blind_run, labels_only, with_neighbours
+from tests.conformance.test_replay import labels_only, with_neighbours
 
 ALLOWED = 1 + Fraction(1, 2**40)
 TINY, HUGE = (5e-324, 1e-170, 1.6e-162, 1e-162), (1e154, 1e300, 1.7e308)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,15 +14,21 @@ import pytest
 from dpspec.algorithms.convex_erm import dp_gd
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.sparse import ldp_iht
+from dpspec.compiler.draft import Draft
+from dpspec.data.records import Records
+from dpspec.lang.source import Parsed, parse_text
 from dpspec.privacy.calibrate import Budget, Calibrated, calibrate
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.meter import PrivacyError, Release
 from dpspec.privacy.noise import PublicRandomness, SecureNoise
 from dpspec.privacy.schedule import Draw, Repeat
+from dpspec.spec.expr import Num
+from dpspec.spec.model import Domain, Enforcement, Finite
 from tests.conformance.cases import case
-from tests.conformance.replay import rows
+from tests.conformance.extremes import extremes, image, opposite
+from tests.conformance.replay import blind_run, moved, movements, rows, worst
 from tests.conformance.test_conformance import small
-from tests.conformance.test_replay import blind_run, neighbour, records_of, same
+from tests.conformance.test_replay import FLOOR, neighbour, records_of, same, variant
 
 
 def twice() -> Calibrated:
@@ -135,7 +142,7 @@ def test_reading_one_batch_in_every_round_is_seen() -> None:
     leaf = c.release.tree.body
     assert c.release.tree.count == 2
 
-    def moved(module: Any) -> int:
+    def most_moved(module: Any) -> int:
         most = 0
         for seed in range(8):
             one = records_of(c, seed, 1.0)
@@ -144,8 +151,8 @@ def test_reading_one_batch_in_every_round_is_seen() -> None:
             most = max(most, sum(changed))
         return most
 
-    assert moved(ldp_iht) == 1
-    assert moved(cheat(same_batch_every_round)) == 2
+    assert most_moved(ldp_iht) == 1
+    assert most_moved(cheat(same_batch_every_round)) == 2
 
 
 def unscaled(records: Any, p: Any, t: Any, release: Any) -> Estimate:
@@ -169,3 +176,121 @@ def test_a_value_that_moves_by_more_than_its_stated_sensitivity_is_seen() -> Non
     stated = c.release.tree.body.mechanism.sensitivity
     assert 0.3 * stated < largest(dp_gd) <= stated
     assert largest(cheat(unscaled)) > stated
+
+
+# -------------------------------------------------------------------------------------- what a replay over other records let pass
+
+
+def binary(parsed: Parsed, keys: str = "no, yes") -> Parsed:
+    """Records of zeros and ones, mapped from two keys: everything else becomes 0, as a record far outside the domain does."""
+    first, second = keys.split(", ")
+    zero, one = (Num(Fraction(v)) for v in (0, 1))
+    by = Enforcement(how="map", mapping=((first, zero), (second, one)))
+    x = Domain(variable="x", set=Finite(values=(zero, one)), by=by)
+    data = parsed.analysis.data.model_copy(
+        update={"domains": (x, *(domain for domain in parsed.analysis.data.domains if domain.variable != "x"))}
+    )
+    return replace(parsed, analysis=parsed.analysis.model_copy(update={"data": data, "study": None}))
+
+
+def every_coordinate(records: Any, p: Any, t: Any, release: Any) -> Estimate:
+    """One report a coordinate from each user of the first batch, where the plan lets a user answer one: d*epsilon a user."""
+    x = np.asarray(next(iter(records.rounds(t.T)))[0])
+    answers = [release.mean_blocks("gradient", [x * (np.arange(p.d) == j % p.d)]) for j in range(t.T)]
+    return Estimate(np.sum(answers, axis=0))
+
+
+@pytest.mark.parametrize("keys", ["0, 1", "7, 3", "no, yes"])
+def test_d_reports_a_user_over_a_finite_domain_are_seen(keys: str) -> None:
+    c = case(binary(small(ldp_iht, T=3), keys))
+    assert c.release.tree.count == 3
+    far = [np.full((6, 3), v) for v in (1e3, -1e3)]
+    if keys != "no, yes":
+        assert all(not image(c.draft, "x", v[0]).any() for v in far), "far records have one image: nothing would move"
+    assert max(worst(movements(c, "replace-one")).values()) == 1.0
+    with pytest.raises(AssertionError, match=r"one record moves [23] values of gradient, planned are 1"):
+        movements(c, "replace-one", cheat(every_coordinate))
+    with pytest.raises(AssertionError, match="planned are 1"):
+        movements(c, "attribute", cheat(lambda r, p, t, release: every_coordinate(mixed(r), p, t, release)))
+
+
+def mixed(records: Any) -> Any:
+    """Every coordinate becomes their sum: one attribute then moves all d reports."""
+    return replace(records, x=np.repeat(np.asarray(records.x).sum(axis=1)[:, None], records.d, axis=1))
+
+
+def ignoring(records: Any, p: Any, t: Any, release: Any) -> Estimate:
+    """It answers from the public numbers alone: its draws are private, and worth nothing."""
+    w = np.zeros(p.d)
+    for _ in range(t.T):
+        w = release.draw("gradient", np.zeros(p.d), sensitivity=dp_gd.mean_sensitivity(p))
+    return Estimate(w)
+
+
+@pytest.mark.parametrize("kind", ["replace-one", "zero-out", "add-remove", "attribute", "labels-only"])
+def test_an_algorithm_that_ignores_the_changed_record_is_seen(kind: str) -> None:
+    """Nothing moves, so nothing can exceed: the floor of the worst movement is what catches it."""
+    parsed = variant(dp_gd, kind)
+    assert parsed is not None
+    c = case(parsed)
+    assert max(worst(movements(c, kind, surroundings=1)).values()) >= FLOOR
+    assert max(worst(movements(c, kind, cheat(ignoring), surroundings=1)).values()) < FLOOR
+
+
+def even(records: Any, p: Any, t: Any, release: Any) -> Estimate:
+    """Even in x and in y: a record and its negative give the same answer, and any other pair moves it by more than is stated."""
+    w = np.zeros(p.d)
+    for _ in range(t.T):
+        value = 3.0 * np.abs(np.asarray(records.x)).sum(axis=0) / p.n
+        w = release.draw("gradient", value, sensitivity=dp_gd.mean_sensitivity(p))
+    return Estimate(w)
+
+
+def test_even_gradients_hide_no_sign_flip() -> None:
+    c = case(small(dp_gd))
+    x = np.zeros((6, 3))
+    x[0] = 1e3
+    flipped = [Records(side * x, np.full(6, side)) for side in (1.0, -1.0)]
+    blind = [blind_run(c, r, cheat(even))[1] for r in flipped]
+    assert max(moved(c, *blind).shares.values()) == 0.0, "opposite records are the one pair that shows nothing"
+    for kind in ("replace-one", "zero-out"):
+        parsed = variant(dp_gd, kind)
+        assert parsed is not None
+        with pytest.raises(AssertionError, match="gradient moves further than its sensitivity"):
+            movements(case(parsed), kind, cheat(even))
+
+
+def test_neighbours_that_enforcement_makes_one_are_no_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    c = case(binary(small(ldp_iht), "7, 3"))
+    two = [[((1e3,) * 3, 0.0), ((-1e3,) * 3, 0.0)]]
+    monkeypatch.setattr("tests.conformance.replay.groups", lambda draft, relation: two)
+    with pytest.raises(AssertionError, match="one after enforcement"):
+        movements(c, "replace-one")
+
+
+@pytest.mark.parametrize(
+    ("domain", "ends"),
+    [
+        ("box(2, 5) by clip", {2.0, 5.0}),
+        ("box(-1, 3) by reject", {-1.0, 0.0, 3.0}),
+        ("ball(l2, 2) by reject", {-2.0, 0.0, 2.0}),
+        ("ball(l1, 2) by scale", {-2.0, 0.0, 2.0}),
+        ("ball(linf, 5) by shrink(1/10)", {-0.1, 0.0, 0.1}),
+        ("{-1, 1/2, 4} by map(10 -> -1, 11 -> 1/2, 12 -> 4)", {-1.0, 0.5, 4.0}),
+        ("{0, 3, 4} by reject", {0.0, 3.0, 4.0}),
+        ("{-2, 0, 2} by map(5 -> 2, 6 -> 0, 7 -> -2)", {-2.0, 0.0, 2.0}),
+        ("{-2, 2} by map(a -> 2, b -> -2)", {-2.0, 2.0}),
+    ],
+)
+def test_hostile_records_reach_the_ends_of_their_domain(domain: str, ends: set[float]) -> None:
+    """The first coordinates of the enforced images, by the meaning of each domain; no two images are the same."""
+    text = f'analysis "a"\ndata\n  n = 6, d = 3\n  x in {domain}\nprivacy central\n  epsilon = 1\nrelease r\n  estimate mean(x)\n'
+    draft = Draft(parse_text(text, surface="dps"))
+    draft = replace(draft, facts={"n": 6, "d": 3})
+    images = [image(draft, "x", v) for v in extremes(draft, "x", 3)]
+    assert len({v.tobytes() for v in images}) == len(images) >= 2
+    firsts = {float(v[0]) for v in images}
+    assert all(any(abs(end - first) <= 1e-12 for first in firsts) for end in ends), firsts
+    one = images[0]
+    other = image(draft, "x", opposite(draft, "x", extremes(draft, "x", 3)[0]))
+    assert np.linalg.norm(one - other) >= max(np.linalg.norm(one - v) for v in images) * (1 - 1e-12)

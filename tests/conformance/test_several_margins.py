@@ -16,8 +16,9 @@ from dpspec.executor.study import study
 from dpspec.lang.source import Parsed, parse_text
 from dpspec.privacy.schedule import draws
 from tests.conformance.cases import ALGORITHMS, case, gallery, neighbours, of_three_classes, resized
+from tests.conformance.replay import blind_run
 from tests.conformance.test_conformance import WEAKEN, audited, small
-from tests.conformance.test_replay import RELATIONS, blind_run, neighbour, records_of, same, touched, with_neighbours
+from tests.conformance.test_replay import RELATIONS, neighbour, records_of, same, touched, with_neighbours
 
 SEVERAL = [m for m in ALGORITHMS if m.CARD.margins == "several"]
 each = pytest.mark.parametrize("module", SEVERAL, ids=[m.CARD.id for m in SEVERAL])

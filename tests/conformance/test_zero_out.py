@@ -30,8 +30,9 @@ from dpspec.lang.source import Parsed, parse_text
 from dpspec.privacy.schedule import draws
 from dpspec.spec.model import CsvSource
 from tests.conformance.cases import Case, case, labels
+from tests.conformance.replay import blind_run
 from tests.conformance.test_add_remove import CENTRAL, errors, variants
-from tests.conformance.test_replay import blind_run, with_neighbours
+from tests.conformance.test_replay import with_neighbours
 
 
 def from_file(parsed: Parsed, target: str = "y") -> Parsed:

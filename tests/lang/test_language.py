@@ -15,7 +15,8 @@ from dpspec.lang import vocabulary
 from dpspec.lang.format import format_text
 from dpspec.lang.printer import expr_text, number_text, task_text, to_dps, to_yaml
 from dpspec.lang.render import render
-from dpspec.lang.source import SourceMap, parse_expr, parse_text
+from dpspec.lang.source import parse_expr, parse_text
+from dpspec.lang.spans import SourceMap
 from dpspec.spec.diagnostics import Diagnostic, Span, SpecError
 from dpspec.spec.expr import Bin, Call, Expr, Inner, Name, Neg, Norm, Num, evaluate, num
 from dpspec.spec.model import (

@@ -27,6 +27,7 @@ WHOLE = {
     "dpspec/data/laws.py": STUDY,
     "dpspec/privacy/pld.py": PUBLIC,
     "dpspec/privacy/search.py": PUBLIC,
+    "dpspec/privacy/spent.py": PUBLIC,
     "dpspec/privacy/second.py": PUBLIC,
     "dpspec/algorithms/sparse/iht.py": STUDY + " (a reference)",
     "dpspec/algorithms/sparse/soft_thresholded_ols.py": STUDY + " (a reference)",

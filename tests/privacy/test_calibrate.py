@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dpspec.privacy import gaussian
 from dpspec.privacy.calibrate import Budget, CalibrationError, calibrate
 from dpspec.privacy.schedule import Disjoint, Draw, Family, Norm, Repeat, Sampled, Sequence
-from dpspec.privacy.search import epsilon_spent
+from dpspec.privacy.spent import epsilon_spent
 
 
 @dataclass(frozen=True)

@@ -107,9 +107,9 @@ def test_rare_batches_cost_what_a_union_bound_says():
 
 def test_a_search_ends_after_its_allowance(monkeypatch):
     """Counted in grid points, so the same everywhere: with an allowance of one evaluation the plan falls back on what needs none."""
-    from dpspec.privacy import search
+    from dpspec.privacy import spent
 
-    monkeypatch.setattr(search, "_POINTS", 10_000)
+    monkeypatch.setattr(spent, "_POINTS", 10_000)
     c = calibrate(sampled(1000, 10, 1000, "poisson"), Budget(epsilon=1, delta="1e-6"), neighbours="add-remove")
     assert c.accountant == "Gaussian DP"
     assert c.levels["g"] == pytest.approx(math.sqrt(1000) / gaussian.mu_of(1, "1e-6"))

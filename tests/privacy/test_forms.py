@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from dpspec.privacy import forms
 from dpspec.privacy.calibrate import Budget, calibrate
-from dpspec.privacy.forms import FormError, classes, is_channel, mechanism_json, mechanism_of, noise_of, spent_of
+from dpspec.privacy.forms import FormError, classes, from_json, is_channel, mechanism_json, mechanism_of, noise_of, spent_of, to_json
 from dpspec.privacy.mechanisms.gaussian import Gaussian
-from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Repeat, Sampled, Sequence, from_json, to_json
+from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Repeat, Sampled, Sequence
 from tests.privacy.kinds import KINDS, instance
 
 LEVELS = (0.2, 0.7, 1.0, 3.0)

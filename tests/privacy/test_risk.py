@@ -106,3 +106,21 @@ def test_exact_factor_is_the_smallest() -> None:
 
 def test_splitting_delta_as_printed_saves_noise_that_is_owed() -> None:
     assert published.advanced_composition_sigma(0.9, 1e-5, 1, 50, form="printed") < published.advanced_composition_sigma(0.9, 1e-5, 1, 50)
+
+
+def test_sentences_speak_of_what_is_hidden_alone() -> None:
+    """In a local model a member is seen sending a report, and with labels alone protected the rest of a record may be published, so an
+    attacker finds members with certainty; a guarantee for an event bounds no person with several."""
+    g = Guarantee("pure", epsilon=2.0, delta=0.0)
+    assert "finds a member" in sentences(g)[0]
+    for protects, word in (("records", "record"), ("labels", "label"), ("attributes", "attribute")):
+        for model in ("central", "nldp", "sldp"):
+            text = sentences(g, model=model, protects=protects)[0]
+            if (model, protects) == ("central", "records"):
+                continue
+            assert "member" not in text
+            assert f"a suspected {word} " in text
+    event = sentences(g, unit="event")[0]
+    assert "member" not in event
+    assert "the record of one event " in event
+    assert len({s.rpartition(" with at most ")[2] for s in (event, text, sentences(g)[0])}) == 1  # the numbers are the same

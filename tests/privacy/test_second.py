@@ -200,3 +200,17 @@ def test_budget_in_text_is_compared_exactly() -> None:
     c = calibrate(draw("a", "pure"), Budget(epsilon=Fraction(1, 3)))
     assert Fraction(c.levels["a"]) <= Fraction(1, 3)
     assert recheck(c).epsilon == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("count", [16, 40])
+def test_below_the_floor_the_best_accountant_may_be_zcdp_and_is_compared_as_such(count: int) -> None:
+    """Many exponential mechanisms beside a Gaussian draw at delta 1e-12: at the delta of the comparison epsilon^2/8 of zCDP each is less
+    than what their privacy-loss distributions add up to, and the plan was called an internal error."""
+    from dpspec.privacy.mechanisms.exponential import Exponential
+    from dpspec.privacy.mechanisms.gaussian import Gaussian
+
+    tree = Sequence((Repeat(Draw("a", Exponential(1.0, 5), "run", 1.0), count), Draw("b", Gaussian(3.0), "run", 0.1)))
+    found = calibrate(tree, Budget(epsilon=0.1, delta=1e-12))
+    assert recheck(found).epsilon == pytest.approx(0.1, rel=2.5e-3)
+    with pytest.raises(AccountingMismatch):
+        recheck(dataclasses.replace(found, levels={**found.levels, "a": found.levels["a"] * 1.02}))

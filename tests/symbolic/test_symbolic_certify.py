@@ -23,7 +23,7 @@ from dpspec.symbolic.certify import Certificate, certify
 from dpspec.symbolic.enclose import derivative_at
 from dpspec.symbolic.findings import Claim, claims_from
 from dpspec.symbolic.links import glm_loss, link_loss
-from dpspec.symbolic.margin import MarginLoss, margin_functions
+from dpspec.symbolic.margin import MarginLoss, margin_functions, margin_loss
 from dpspec.symbolic.normal import NAMED_LOSSES, Scope, named_loss, normal_form
 from dpspec.symbolic.to_sympy import to_sympy
 
@@ -419,7 +419,7 @@ def test_direct_formulas_equal_the_general_derivatives(i: int) -> None:
 
 def test_pairwise_evaluation_and_splitting() -> None:
     gap = Inner(W, minus(Name("x1"), Name("x2")))
-    loss = certify(f("exp", neg(times(times(Name("y1"), Name("y2")), gap))), over=UNIT, x=UNIT, y=SIGNS, pairwise=True).margin_loss
+    loss = margin_loss(certify(f("exp", neg(times(times(Name("y1"), Name("y2")), gap))), over=UNIT, x=UNIT, y=SIGNS, pairwise=True))
     np.testing.assert_allclose(loss.derivative([0.5, 1.0], -1.0, 1.0), np.exp([0.5, 1.0]))
     data = margin_functions(plus(LOGISTIC, times(n(5), power(norm(), 2))))
     assert data.name == "logistic"
@@ -446,7 +446,7 @@ def test_values_by_hand() -> None:
 
 def test_stability_far_out() -> None:
     far = np.array([-1e4, -800.0, 800.0, 1e4])
-    logistic = go(LOGISTIC, w=Domain(shape="reals")).margin_loss  # over the unit ball slopes are cut to those that occur there
+    logistic = margin_loss(go(LOGISTIC, w=Domain(shape="reals")))  # over the unit ball slopes are cut to those that occur there
     np.testing.assert_array_equal(logistic.value(far, 1.0), [1e4, 800.0, 0.0, 0.0])
     np.testing.assert_array_equal(logistic.derivative(far, 1.0), [-1.0, -1.0, 0.0, 0.0])
     sigmoid = MarginLoss("sigmoid", named_loss("sigmoid", ()))
@@ -458,7 +458,7 @@ def test_stability_far_out() -> None:
 @given(u=st.floats(-30, 30), y=st.sampled_from([-1.0, 1.0]))
 def test_logistic_to_full_precision(u: float, y: float) -> None:
     exact = mpmath.log1p(mpmath.exp(mpmath.mpf(-y * u)))
-    assert float(go(LOGISTIC).margin_loss.value(u, y)) == pytest.approx(float(exact), rel=1e-14)
+    assert float(margin_loss(go(LOGISTIC)).value(u, y)) == pytest.approx(float(exact), rel=1e-14)
 
 
 def test_the_fast_path_stays_fast() -> None:

@@ -145,8 +145,19 @@ CARD = Card(
 def accepts(p: Problem, t: Tunables) -> str | None:
     if p.task.what != "mean":
         return f"it estimates mean(x), not {p.task.what}(x)"
-    if p.facts.get("moment_order_x", p.facts.get("moment_order", 2.0)) < 2:
+    order = p.facts.get("moment_order_x", p.facts.get("moment_order", 2.0))
+    if order < 2:
         return "its bound needs a second moment, and the declared one is of a lower order"
+    declared = p.facts.get("moment_bound_x", p.facts.get("moment_bound", 0.0)) ** (2 / order)
+    if t.tau < declared * (1 - 1e-12):
+        return f"tau = {t.tau:g} contradicts the declared moment, by which E x_j^2 may be {declared:g}: its bound would be false"
+    least = p.facts.get("x_least", 0.0)
+    enforced = min(declared + least**2, p.facts.get("x_linf", math.inf) ** 2)
+    if least > 0 and t.tau < enforced * (1 - 1e-12):
+        return (
+            f"enforcement moves entries of x up to {least:g} away from 0, so E x_j^2 may be {enforced:g} and not tau = {t.tau:g}: its "
+            f"bound would be false (with tau = {enforced * (1 + 1e-6):.7g}, or enforce a set that contains 0)"
+        )
     return None
 
 

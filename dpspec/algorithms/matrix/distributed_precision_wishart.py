@@ -76,6 +76,7 @@ CARD = Card(
         ),
         SPARSE,
     ),
+    trust={"server": "trusted", "colluding": 0},
     options={
         "server": ("trusted", "secure-aggregation", "untrusted"),
         "noise": ("auto", "wishart", "symmetrised-wishart"),

@@ -172,7 +172,7 @@ def printed_spend(d: int, kept: int, epsilon: float, delta: float) -> float:
     """Epsilon that 003's Algorithm 4 spends at ``delta``, by the accountant of the product (an upper bound)."""
     from fractions import Fraction
 
-    from dpspec.privacy.search import epsilon_spent
+    from dpspec.privacy.spent import epsilon_spent
 
     b = 2 * math.sqrt(3 * kept * math.log(1 / delta)) / epsilon  # for lam = 1
     tree = peeling("peel", 1.0, max(d, kept), kept, selection="laplace", values="laplace")

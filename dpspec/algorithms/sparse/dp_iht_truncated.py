@@ -141,7 +141,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
     """Noise of the rounds and a clipping bias sqrt(kept)/K^2 at unit moments."""
-    bias = math.sqrt(t.kept) * p.facts.get("moment_bound", 1.0) / t.K**2
+    bias = math.sqrt(t.kept) * p.facts.get("moment_bound_x", p.facts.get("moment_bound", 1.0)) / t.K**2
     return float(central.predicted(p, t, calibrated, 0.4) + bias)
 
 

@@ -38,7 +38,11 @@ CARD = Card(
     options=central.PEELING,
     tunables={
         "kept": Tunable("min(d, k)", "the sparsity of the mean", integer=True, minimum=1),
-        "tau": Tunable("moment_bound else 1", "second moment of a coordinate, declared", minimum=1e-12),
+        "tau": Tunable(
+            "moment_bound_x^(2/moment_order_x) else moment_bound^(2/moment_order) else 1",
+            "second moment of a coordinate, from the declared moment of order 2 or more (Jensen)",
+            minimum=1e-12,
+        ),
         "beta": Tunable("1", "003: O(1)", minimum=0.05, maximum=100.0),
         "scale": Tunable(
             "sqrt(tau*n*epsilon/(sqrt(kept*log(1/delta))*log(d + 1))) else sqrt(tau*n*epsilon/(kept*log(d + 1)))",
@@ -86,6 +90,8 @@ CARD = Card(
 def accepts(p: Problem, t: Tunables) -> str | None:
     if p.task.what != "mean":
         return f"it estimates means, not a {p.task.what}"
+    if p.facts.get("moment_order_x", p.facts.get("moment_order", 2.0)) < 2:
+        return "its bounds need a second moment, and the declared one is of a lower order"
     return None if t.kept <= p.d else f"kept = {t.kept} entries of {p.d} cannot be kept"
 
 

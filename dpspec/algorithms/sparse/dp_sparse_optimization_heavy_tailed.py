@@ -71,7 +71,11 @@ CARD = Card(
         "eta": Tunable(
             "2/(3*(B + lam)) else 2/(3*(eig_max + lam)) else 2/3", "003 Theorem 8: 2/(3 gamma), certified or declared", minimum=0.0
         ),
-        "tau": Tunable("moment_bound else 1", "second moment of a gradient's coordinate, declared", minimum=1e-12),
+        "tau": Tunable(
+            "moment_bound_gradient^(2/moment_order_gradient) else moment_bound^(2/moment_order) else 1",
+            "second moment of a gradient's coordinate, from the declared moment of order 2 or more (Jensen)",
+            minimum=1e-12,
+        ),
         "beta": Tunable("1", "003: O(1)", minimum=0.05, maximum=100.0),
         "scale": Tunable(
             "sqrt(tau*n*epsilon/(T*sqrt(kept*log(1/delta))*log(d + 1))) else sqrt(tau*n*epsilon/(T*kept*log(d + 1)))",

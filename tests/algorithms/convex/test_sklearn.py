@@ -141,3 +141,31 @@ def test_a_target_that_scaled_records_explain_is_learnt_at_any_length():
     y = x[:, 0] / np.linalg.norm(x, axis=1)
     model = dp.sklearn.PrivateLinearRegression(epsilon=8, radius=2, fit_intercept=False).fit(x, y)
     assert model.score(x, y) > 0.95
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+def test_predict_knows_whether_fit_had_a_constant_column(fitted):
+    """A parameter that is set after fit belongs to the next fit."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(30, 3)), rng.choice([0, 1], 30)
+    for model, target in (
+        (dp.sklearn.PrivateLogisticRegression(classes=(0, 1), fit_intercept=fitted), y),
+        (dp.sklearn.PrivateLinearRegression(fit_intercept=fitted), x[:, 0]),
+    ):
+        model.fit(x, target)
+        before = model.predict(x)
+        assert (model.set_params(fit_intercept=not fitted).predict(x) == before).all()
+
+
+@pytest.mark.parametrize("name", ["algorithm", "neighbours", "n"])
+def test_a_parameter_is_one_line_of_the_spec(name):
+    """What follows a line break would be read as more of the spec: another release, another domain."""
+    more = {"algorithm": "dp-gd", "neighbours": "replace-one", "n": 4}[name]
+    model = dp.sklearn.PrivateLogisticRegression(classes=(0, 1), **{name: f"{more}\n\nrelease b\n  estimate mean(x)\n  by dp-catoni-mean"})
+    with pytest.raises(ValueError, match=f"{name} is one line"):
+        model.fit(np.eye(4), [0, 1, 0, 1])
+
+
+def test_classes_may_be_a_set():
+    model = dp.sklearn.PrivateLogisticRegression(classes={"yes", "no"}).fit(np.eye(4), ["no", "yes", "no", "yes"])
+    assert list(model.classes_) == ["no", "yes"]
