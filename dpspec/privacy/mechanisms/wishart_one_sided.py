@@ -167,6 +167,8 @@ class Wishart(Drawn):
 
     def __post_init__(self) -> None:
         check_positive(sensitivity=self.sensitivity, dim=self.dim, delta=self.delta, parties=self.parties)
+        if not 0 <= self.rounding < math.inf:
+            raise ValueError(f"rounding must be a number of at least 0, not {self.rounding!r}")
         if not 0 <= self.missing < self.parties:
             raise ValueError("fewer parties may be missing than there are")
 
