@@ -46,7 +46,7 @@ from dpspec.privacy.schedule import Disjoint, Draw, Leaf, Parallel, Repeat, Samp
 
 _CLOSED, _ORDERS, _GRID, _ABSOLUTE = 1e-6, 1e-3, 2.5e-3, 1e-10
 _FLOOR, _COMPARED_AT = 1e-10, 1e-9
-_AT_MOST = 4e6  # grid points
+_AT_MOST = 1.6e7  # grid points; a second or two
 
 
 class AccountingMismatch(Exception):
