@@ -1,7 +1,6 @@
 """Data laws against scipy's distributions, closed-form moments and themselves read in another order."""
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -404,8 +403,8 @@ def test_laws_that_cannot_be_drawn(laws, code, words):
 
 
 @pytest.mark.slow
-def test_speed_and_memory_of_a_million_records():
-    """Least times of several repetitions: drawing through the data layer against one bare call, both with stores."""
+def test_memory_of_a_million_records():
+    """A million records of twenty doubles are 160 MB: kept once when there is room for them, never whole when there is none."""
     import tracemalloc
 
     n, d = 1_000_000, 20
@@ -415,18 +414,6 @@ def test_speed_and_memory_of_a_million_records():
         for _x, _y in s.trial(1, 0)[0].blocks():
             pass
 
-    def bare():
-        np.random.default_rng(1).standard_normal((n, d))
-
-    def least(f):
-        times = []
-        for _ in range(7):
-            start = time.process_time()
-            f()
-            times.append(time.process_time() - start)
-        return min(times)
-
-    assert least(ours) < 1.15 * least(bare)  # measured 1.00 to 1.03 on an idle core
     tracemalloc.start()
     ours()
     peak = tracemalloc.get_traced_memory()[1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import subprocess
 import sys
 from fractions import Fraction
@@ -509,22 +508,13 @@ def test_words_of_other_layers_are_words_here() -> None:
     assert set(normal.NAMED_LOSSES) <= vocabulary.LOSSES
 
 
-def test_parsing_is_quick_to_load(tmp_path: Path) -> None:
-    """Tables, lexer and a first parse: below 60 ms of processor time with compiled modules, without lark and without YAML."""
+def test_a_first_parse_loads_neither_yaml_nor_the_maker_of_tables():
+    """How long it takes is measured in ``benchmarks/test_process.py``."""
     code = """
-import time, sys, re, decimal
-from dpspec.spec.model import Node
-for model in Node.__subclasses__():  # pydantic builds its validators late; they are not what is measured
-    model.model_rebuild()
-t = time.process_time()
+import sys
 from dpspec.lang.source import parse_text
 parse_text('analysis "a"\\ndata\\n  n = 5\\nprivacy central\\n  epsilon = 1\\nrelease r\\n  estimate mean(x)\\n', 'a.dps')
-print(time.process_time() - t)
-assert not {"lark", "ruamel", "ruamel.yaml", "sympy"} & set(sys.modules)
+print([m for m in ("lark", "ruamel", "ruamel.yaml", "sympy") if m in sys.modules])
 """
-    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {"PYTHONPYCACHEPREFIX": str(tmp_path)}
-
-    def once() -> float:
-        return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env, cwd=ROOT).stdout)
-
-    assert min(once() for _ in range(4)) < 0.06
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert run.stdout.strip() == "[]"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from fractions import Fraction
 
 import mpmath
@@ -83,14 +82,6 @@ def test_against_the_library_of_google(epsilon: float, delta: float) -> None:
 
     sigma = gaussian.noise_multiplier(epsilon, delta)
     assert sigma == pytest.approx(gaussian_mechanism.get_sigma_gaussian(epsilon, delta), rel=1e-9)
-
-
-def test_calibration_takes_milliseconds() -> None:
-    gaussian.mu_of(1, 1e-5)
-    start = time.process_time()
-    for k in range(20):
-        gaussian.noise_multiplier(0.1 + 0.3 * k, 1e-6, 1000)
-    assert (time.process_time() - start) / 20 < 0.005  # about 0.15 ms on an idle core
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(-1, 1e-5), (1, 0), (1, 1), (math.nan, 1e-5), (math.inf, 1e-5), (1, "no")])
