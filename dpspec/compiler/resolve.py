@@ -86,6 +86,7 @@ def resolve(draft: Draft) -> Draft:
     draft = _relation(draft)
     draft = _domains(draft, facts)
     draft = _rules(draft, facts)
+    draft = _unlisted(draft)
     draft = _zeroed(draft, facts)
     draft = find_files(draft, facts)
     draft = _declared(draft, facts)
@@ -202,6 +203,28 @@ def _rules(draft: Draft, facts: Mapping[str, Number]) -> Draft:
             where = next((i for i, domain in enumerate(draft.analysis.data.domains) if domain.variable == variable), 0)
             for found in error.diagnostics:
                 draft = draft.report(found.code, found.message, path=("data", "domains", where), help=found.help)
+    return draft
+
+
+def _unlisted(draft: Draft) -> Draft:
+    """A map of words is total: what it does not list becomes the first image (DP525). Said of every such plan with private data: whether
+    a record has such a word is nobody's to know."""
+    from dpspec.data.sources import as_number
+
+    data = draft.analysis.data
+    for i, domain in enumerate(data.domains):
+        words = () if domain.by is None else domain.by.mapping
+        if data.status == "public" or not any(as_number(key) is None for key, _ in words):
+            continue
+        listed = ", ".join(repr(key) for key, _ in words)
+        draft = draft.report(
+            "DP525",
+            f"a word of {domain.variable} other than {listed} becomes the first image, and no run can tell whether there was one; "
+            "words are compared letter by letter (yes is not Yes)",
+            path=("data", "domains", i, "by"),
+            help="make sure that the list holds every spelling that occurs; of data marked public each one is checked",
+            severity="warning",
+        )
     return draft
 
 

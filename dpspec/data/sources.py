@@ -408,6 +408,10 @@ def _target(
         if y is not None and encode is not None:
             y = scaled(y, encode, env)
             _check(y, what, private, found)
+        if labels and y is not None and not private:
+            unknown = ~np.isin(y, np.array([as_number(key) for key, _ in labels]))
+            if unknown.any():
+                found.append(_unlisted(what, unknown, y, labels))
         return y, False
     if isinstance(column, np.ndarray) and not len(column):  # no record: the type of an empty array says nothing
         return np.empty(0), True
@@ -423,8 +427,18 @@ def _map_words(
     coded = _codes(column, tuple(k for k, _ in labels), what, private, found)
     if coded is None:
         return None
+    if not private and (coded[0] < 0).any():
+        found.append(_unlisted(what, coded[0] < 0, [coded[1][0][i] for i in coded[1][1]], labels))
     images = [float(number(e, env, "an image of the map rule", "DP520")) for _, e in labels]
     return np.asarray(np.array([*images, images[0]])[coded[0]])  # index -1, anything else, picks the last entry: the first listed image
+
+
+def _unlisted(what: str, bad: Any, cells: Any, labels: tuple[tuple[str, Any], ...]) -> Diagnostic:
+    """A label of public data that the map does not name: of private data it becomes the first image, as nothing may tell of a record."""
+    known = ", ".join(repr(key) if as_number(key) is None else key for key, _ in labels)
+    shown = [f"{c:g}" for c in cells] if isinstance(cells, np.ndarray) else cells
+    message = f"{what} has a label that its map does not name{_place(False, bad, shown)}"
+    return problem("DP510", message, f"the map names {known} (words are compared letter by letter): add the label, or mend the data")
 
 
 def scaled(v: Vector, e: Encode, env: Mapping[str, Any]) -> Vector:

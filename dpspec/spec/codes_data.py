@@ -139,6 +139,13 @@ CODES: dict[str, Code] = {
         "not be the one that was planned.",
         good="plan again, and compare with `dpspec plan SPEC --against FILE`",
     ),
+    "DP525": Code(
+        "Words that a map does not list",
+        "A map of words must say something of every record, or one record could stop a run and so tell that it is there. A word that "
+        "is not listed becomes the first image. With private data nothing may be printed about it: two spellings of a label, or a category "
+        "that was forgotten, cost the whole budget for constant labels. Public data are refused with the row and the word.",
+        good='y in {-1, 1} by map("no" -> -1, "No" -> -1, "yes" -> 1, "Yes" -> 1)',
+    ),
     "DP520": Code(
         "The rule cannot enforce the declared set",
         "scale enforces balls; clip enforces boxes, intervals, linf balls and (by the nearest listed value) finite sets; "
