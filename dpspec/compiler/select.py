@@ -117,6 +117,13 @@ def _select(draft: Draft, release: ReleaseDraft) -> Draft:
     candidates = tuple(c.candidate for c in ordered)
     draft = draft.with_release(replace(release, candidates=candidates))
     best = next((c for c in ordered if c.candidate.eligible), None)
+    if best is None and all(c.candidate.code == "task" for c in ordered):
+        return draft.report(
+            "DP401",
+            f"no algorithm answers the question of release {release.release.name!r} ({of(release.release.task).words[0]}), under no privacy model",
+            path=path,
+            help="`dpspec algorithms` lists the tasks and privacy models that are served",
+        )
     if best is None:
         near = [c for c in ordered if c.candidate.code != "task"] or ordered
         shared: dict[str, list[Choice]] = {}
