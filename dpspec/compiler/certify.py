@@ -21,9 +21,6 @@ from dpspec.domains.variable import NOTHING_SAID
 from dpspec.spec.expr import NotANumber, Num, Unbound, evaluate
 from dpspec.spec.model import Ball, Box, Estimate, Minimise, Polytope, Set, Sparse
 
-#: Assumption words that a loss certificate can prove or refute.
-LOSS_CLAIMS = ("lipschitz", "smooth", "convex", "strongly-convex")
-
 
 def certify(draft: Draft) -> Draft:
     for release in draft.releases:
