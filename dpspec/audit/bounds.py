@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpspec.audit.components import Component, _Family
-from dpspec.audit.numerics import Atoms, GaussianPair, Pair, bracket, zcdp_epsilon
+from dpspec.audit.component import Component, Family
+from dpspec.audit.conversions import zcdp_epsilon
+from dpspec.audit.losses import bracket
+from dpspec.audit.pairs import Atoms, GaussianPair, Pair
 
 _AGREE = 1e-6  # estimated rounding errors: by so little two bounds may cross without either being wrong
 
@@ -131,7 +133,7 @@ def _merged(pairs: Sequence[tuple[Pair | None, int, float | None]]) -> list[tupl
 
 def lower_pair(pair: Pair | None, delta: float, count: int) -> Pair | None:
     """The member of a family of real pairs that shows the most at ``delta`` in one use."""
-    if not isinstance(pair, _Family):
+    if not isinstance(pair, Family):
         return pair
 
     def shows(a: Atoms) -> float:
@@ -148,7 +150,7 @@ def lower_pair(pair: Pair | None, delta: float, count: int) -> Pair | None:
 
 def _best_at(pair: Pair | None, epsilon: float) -> Pair | None:
     """The member of a family of real pairs with the largest delta at ``epsilon``."""
-    if not isinstance(pair, _Family):
+    if not isinstance(pair, Family):
         return pair
     factor = math.exp(min(epsilon, 700.0))
 
@@ -173,7 +175,8 @@ def rho_range(parts: Sequence[Component]) -> Range:
 
 def delta_range(parts: Sequence[Component], epsilon: float) -> tuple[float, float] | None:
     """Bounds on delta at ``epsilon`` >= 0, or None when the losses are not modelled."""
-    from dpspec.audit.numerics import Reversed, TooFine, compose, over, under
+    from dpspec.audit.losses import TooFine, compose, over, under
+    from dpspec.audit.pairs import Reversed
 
     breach = max((c.breach.delta for c in parts if c.breach is not None), default=0.0)
     mu = gaussian_only(parts)

@@ -11,16 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dpspec.audit.bounds import Range, delta_range, epsilon_range, gaussian_only, rho_range
-from dpspec.audit.components import Breach, Component, Context, components, depends_on_relation, key_tail
+from dpspec.audit.component import Breach, Component, Context
 from dpspec.audit.consistency import disagreements
-from dpspec.audit.deployment import Claim, Deployment, Event, Setting, numeric
+from dpspec.audit.conversions import zcdp_epsilon
+from dpspec.audit.deployment import Claim, Deployment, Setting, numeric
+from dpspec.audit.event import Event, nodes
+from dpspec.audit.events import components, depends_on_relation
+from dpspec.audit.events._thresholds import key_tail
 from dpspec.audit.exact import ExactResult, audit_exact
-from dpspec.audit.mistakes import explain, flat
-from dpspec.audit.numerics import GaussianPair, LaplacePair, randomized_response, zcdp_epsilon
+from dpspec.audit.mistakes import explain
+from dpspec.audit.pairs import GaussianPair, LaplacePair, randomized_response
 from dpspec.audit.tools import rule_findings, tool_findings
 from dpspec.audit.verdict import LOOSE, TOLERANCE, AuditResult, StaticResult, Verdict
-from dpspec.audit.vocabulary import NEIGHBOURS
 from dpspec.spec.diagnostics import Diagnostic, Severity
+from dpspec.spec.words import NEIGHBOURS
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,7 @@ def _from_facts(deployment: Deployment) -> list[Component]:
         found.append(Component("thresholds", unknown="thresholds were tuned on the protected records", how="DP621"))
     if facts.get("normaliser") == "private":
         found.append(Component("normaliser", unknown="a private sum is divided by a private count outside the accounting", how="DP623"))
-    if facts.get("key_set") == "private" and not any("threshold" in e.kind for e in flat(deployment.events)):
+    if facts.get("key_set") == "private" and not any("threshold" in e.kind for e in nodes(deployment.events)):
         found.append(
             Component("keys", unknown="the set of published keys depends on the records and no threshold is described", how="DP644")
         )
@@ -347,7 +351,7 @@ def _with_records(deployment: Deployment) -> Setting:
     setting = deployment.setting
     if setting.n is not None or setting.events_unit:
         return setting
-    told = [n for e in flat(deployment.events) if e.kind in ("fixed_sampled", "laplace_mean") and (n := e.number("n")) is not None]
+    told = [n for e in nodes(deployment.events) if e.kind in ("fixed_sampled", "laplace_mean") and (n := e.number("n")) is not None]
     return replace(setting, n=max(told)) if told else setting
 
 
@@ -445,7 +449,7 @@ def _form(deployment: Deployment) -> list[Diagnostic]:
         else:
             relation = setting.neighbouring
             found.append(_say("DP631", "info", f"neighbouring is stated as {relation!r}; sensitivities are taken as they are given"))
-    told = {str(e.fields.get("arithmetic")) for e in flat(deployment.events)} | {str(deployment.facts.get("arithmetic"))}
+    told = {str(e.fields.get("arithmetic")) for e in nodes(deployment.events)} | {str(deployment.facts.get("arithmetic"))}
     floats = sorted(told & {"float64", "double", "float32", "single"})
     if floats:
         which = " and ".join(floats)
@@ -673,7 +677,7 @@ def _verdict_findings(
     elif setting.repeats is not None and setting.repeats > 1 and deployment.events:
         found.append(_say("DP630", "warning", f"one {setting.unit or 'unit'} meets {setting.repeats:g} times a {_per_pass(setting)}"))
     slack = claim.delta or 0.0
-    for event in flat(deployment.events):
+    for event in nodes(deployment.events):
         if event.kind in ("laplace_threshold", "gaussian_threshold") and verdict == "holds" and (event.number("threshold") or 0.5) % 1 == 0:
             tail = key_tail(event, Context(setting.neighbouring), event.number("first_count") or 1.0, discrete=True)
             if tail > slack:

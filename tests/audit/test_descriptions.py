@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from dpspec.audit import audit
+from dpspec.audit.kinds import COMMON, INFORMATION, SORTS
 from dpspec.audit.verdict import AuditResult
-from dpspec.audit.vocabulary import CHANNELS, COMMON, EVENTS, FIELD_ALIASES, INFORMATION, SORTS, sort_of
+from dpspec.audit.vocabulary import CHANNELS, EVENTS, FIELD_ALIASES, sort_of
 from dpspec.spec.diagnostics import SpecError
 
 GAUSS = {"type": "gaussian", "l2_sensitivity": 1, "sigma": 2}

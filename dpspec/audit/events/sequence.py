@@ -1,0 +1,19 @@
+"""Several releases on the same records."""
+
+from __future__ import annotations
+
+from dpspec.audit.component import Component, Context
+from dpspec.audit.event import Event
+from dpspec.audit.events import inner
+from dpspec.audit.kinds import BODY, Kind
+
+KIND = Kind(
+    "several releases on the same records",
+    BODY,
+    (BODY,),
+    aliases=("composed", "composition", "self_composed"),
+)
+
+
+def model(event: Event, context: Context) -> list[Component]:
+    return inner(event, context)
