@@ -20,8 +20,9 @@ from dataclasses import replace
 from functools import cache
 from types import ModuleType
 
-from dpspec.audit.component import Component, Context, Missing, assuming
+from dpspec.audit.component import Component, Context, Missing
 from dpspec.audit.event import Event
+from dpspec.audit.events._common import flaw, shared
 from dpspec.audit.kinds import Kind
 
 
@@ -50,16 +51,14 @@ def components(event: Event, context: Context) -> list[Component]:
     if module is None:
         word = event.fields.get("type", event.kind)
         return [Component(str(word), unknown=f"no model for {word!r}", how="DP673")]
-    from dpspec.audit.events._common import flaw, shared
-
-    broken = flaw(event, context)
+    broken = flaw(event, module.KIND, context)
     if broken is not None:
         return [broken]
     try:
         found = module.model(event, context)
     except Missing as missing:
         return [Component(event.what, unknown=f"{event.what}: {missing} is not stated", how="DP605")]
-    found = shared(found, event)
+    found = shared(found, event, module.KIND)
     times = module.uses(event) if hasattr(module, "uses") else event.count
     return [replace(c, count=c.count * times) for c in found]
 
@@ -92,6 +91,3 @@ def depends_on_relation(events: Sequence[Event]) -> bool:
         return by_norm and not stated
 
     return any(alone(e) or depends_on_relation(e.inner) for e in events)
-
-
-__all__ = ["assuming", "components", "depends_on_relation", "inner", "kinds", "stated"]

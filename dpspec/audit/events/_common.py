@@ -8,14 +8,13 @@ from dataclasses import replace
 
 from dpspec.audit.component import Breach, Component, Context, assuming, gaussian_release, laplace_release
 from dpspec.audit.event import Event
-from dpspec.audit.events import kinds
-from dpspec.audit.kinds import OPEN_ENDED
+from dpspec.audit.kinds import OPEN_ENDED, Kind
 from dpspec.audit.pairs import LaplacePair, randomized_response
 
 _FLOATS: Mapping[str, int] = {"float64": 53, "double": 53, "float32": 24, "single": 24}
 
 
-def flaw(event: Event, context: Context) -> Component | None:
+def flaw(event: Event, kind: Kind, context: Context) -> Component | None:
     """Faults that void a noise event whatever its scale."""
     if event.fields.get("scale_from") in ("data", "from-data", "private"):
         why = f"{event.what}: the noise scale is computed from the protected records; constant records give scale 0 and a sure output"
@@ -24,7 +23,7 @@ def flaw(event: Event, context: Context) -> Component | None:
         why = f"{event.what}: records are not clipped, so one record moves the released value without bound"
         return Component(event.what, breach=Breach("DP622", 1.0, why))
     bits = _FLOATS.get(str(event.fields.get("arithmetic")), 0)
-    law = kinds()[event.kind].noise
+    law = kind.noise
     if bits and law and not context.sampled:
         gaussian = law == "gaussian"
         top = event.number("l2_sensitivity" if gaussian else "l1_sensitivity", "sensitivity", "clip_norm", "norm_bound") or 0.0
@@ -81,9 +80,9 @@ def grouped(c: Component, m: float) -> Component:
     )
 
 
-def shared(found: Sequence[Component], event: Event) -> list[Component]:
+def shared(found: Sequence[Component], event: Event, kind: Kind) -> list[Component]:
     """The components with what the common fields add: the arithmetic as a condition, and units of several records."""
-    kind, told = kinds()[event.kind], event.fields
+    told = event.fields
     result = list(found)
     if kind.noise and told.get("arithmetic") in _FLOATS:
         # alone the lattice of the outputs tells the inputs apart (flaw); inside a sampler no such pair is known
