@@ -14,6 +14,8 @@ KIND = Kind(
     (("epsilon",), ("delta",)),
     aliases=("epsilon_delta", "approx_dp", "approximate"),
 )
+EXAMPLE = {"type": "approx", "epsilon": 0.5, "delta": 1e-7}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

@@ -19,6 +19,8 @@ KIND = Kind(
     (("sigma", "noise_multiplier", "variance", "rho", "mu"),),
     aliases=("discrete_normal",),
 )
+EXAMPLE = {"type": "discrete_gaussian", "l2_sensitivity": 1, "sigma": 2}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

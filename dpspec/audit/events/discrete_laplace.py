@@ -21,6 +21,8 @@ KIND = Kind(
     (("scale", "epsilon"),),
     aliases=("geometric", "two_sided_geometric"),
 )
+EXAMPLE = {"type": "discrete_laplace", "l1_sensitivity": 1, "scale": 2}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

@@ -12,6 +12,8 @@ KIND = Kind(
     (),
     aliases=("none", "raw", "no_noise", "unnoised", "non_private"),
 )
+EXAMPLE = {"type": "exact"}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

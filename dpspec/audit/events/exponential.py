@@ -19,6 +19,8 @@ KIND = Kind(
     (("epsilon", "exponent"),),
     aliases=("exponential_mechanism", "gumbel"),
 )
+EXAMPLE = {"type": "exponential", "score_sensitivity": 1, "exponent": 0.5}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

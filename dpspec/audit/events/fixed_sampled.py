@@ -19,6 +19,8 @@ KIND = Kind(
     (BODY, ("rate", "size")),
     aliases=("sampled_without_replacement", "fixed_size_sampled", "sampled_fixed"),
 )
+EXAMPLE = {"type": "fixed_sampled", "size": 10, "n": 100, "count": 3, "event": {"type": "gaussian", "l2_sensitivity": 1, "sigma": 2}}
+RELATION = "replace_one"
 
 
 def model(event: Event, context: Context) -> list[Component]:

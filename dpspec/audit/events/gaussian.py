@@ -16,6 +16,8 @@ KIND = Kind(
     noise="gaussian",
     aliases=("normal", "analytic_gaussian"),
 )
+EXAMPLE = {"type": "gaussian", "l2_sensitivity": 1, "sigma": 2}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

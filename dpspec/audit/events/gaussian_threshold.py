@@ -18,6 +18,8 @@ KIND = Kind(
     contributions=True,
     aliases=("threshold_gaussian",),
 )
+EXAMPLE = {"type": "gaussian_threshold", "l2_sensitivity": 1, "sigma": 2, "threshold": 14}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

@@ -14,6 +14,8 @@ KIND = Kind(
     (("mu",),),
     aliases=(),
 )
+EXAMPLE = {"type": "gdp", "mu": 0.5}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

@@ -21,6 +21,8 @@ KIND = Kind(
     noise="laplace",
     aliases=(),
 )
+EXAMPLE = {"type": "laplace", "l1_sensitivity": 1, "scale": 2}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

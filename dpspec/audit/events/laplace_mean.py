@@ -18,6 +18,8 @@ KIND = Kind(
     (("range",), ("n",), ("epsilon", "scale")),
     aliases=(),
 )
+EXAMPLE = {"type": "laplace_mean", "range": 2, "n": 100, "scale": 0.02}
+RELATION = "replace_one"
 
 
 def model(event: Event, context: Context) -> list[Component]:

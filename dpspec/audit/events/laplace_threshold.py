@@ -18,6 +18,8 @@ KIND = Kind(
     contributions=True,
     aliases=("threshold_laplace",),
 )
+EXAMPLE = {"type": "laplace_threshold", "l1_sensitivity": 2, "scale": 2, "threshold": 30}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

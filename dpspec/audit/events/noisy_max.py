@@ -19,6 +19,8 @@ KIND = Kind(
     (("scale",),),
     aliases=("report_noisy_max", "rnm"),
 )
+EXAMPLE = {"type": "noisy_max", "linf_sensitivity": 1, "scale": 2}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

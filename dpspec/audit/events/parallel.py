@@ -17,6 +17,8 @@ KIND = Kind(
     (BODY,),
     aliases=("disjoint", "partition"),
 )
+EXAMPLE = {"type": "parallel", "parts": 10, "parts_per_unit": 1, "event": {"type": "laplace", "l1_sensitivity": 1, "scale": 2}}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

@@ -22,6 +22,8 @@ KIND = Kind(
     (("scale", "epsilon"),),
     aliases=(),
 )
+EXAMPLE = {"type": "permute_and_flip", "linf_sensitivity": 1, "scale": 2}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

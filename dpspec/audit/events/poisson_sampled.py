@@ -20,6 +20,8 @@ KIND = Kind(
     (BODY, ("rate",)),
     aliases=("poisson",),
 )
+EXAMPLE = {"type": "poisson_sampled", "rate": 0.1, "count": 3, "event": {"type": "gaussian", "l2_sensitivity": 1, "sigma": 2}}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

@@ -13,6 +13,8 @@ KIND = Kind(
     (("epsilon",),),
     aliases=("pure_dp", "epsilon_dp"),
 )
+EXAMPLE = {"type": "pure", "epsilon": 0.5}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

@@ -16,6 +16,8 @@ KIND = Kind(
     (("epsilon", "keep"),),
     aliases=("rr", "krr", "grr"),
 )
+EXAMPLE = {"type": "randomized_response", "keep": 0.75}
+RELATION = "local_replace"
 
 
 def model(event: Event, context: Context) -> list[Component]:

@@ -16,6 +16,8 @@ KIND = Kind(
     (BODY,),
     aliases=(),
 )
+EXAMPLE = {"type": "select_until", "event": {"type": "laplace", "l1_sensitivity": 1, "scale": 2}}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

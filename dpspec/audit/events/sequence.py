@@ -13,6 +13,11 @@ KIND = Kind(
     (BODY,),
     aliases=("composed", "composition", "self_composed"),
 )
+EXAMPLE = {
+    "type": "sequence",
+    "events": [{"type": "laplace", "l1_sensitivity": 1, "scale": 2}, {"type": "gaussian", "l2_sensitivity": 1, "sigma": 2}],
+}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

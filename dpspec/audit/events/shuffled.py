@@ -20,6 +20,8 @@ KIND = Kind(
     (BODY, ("batches",)),
     aliases=("shuffle", "shuffled_batches"),
 )
+EXAMPLE = {"type": "shuffled", "batches": 10, "epochs": 2, "event": {"type": "gaussian", "l2_sensitivity": 1, "sigma": 2}}
+RELATION = "zero_out"
 
 
 def model(event: Event, context: Context) -> list[Component]:

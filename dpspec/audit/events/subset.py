@@ -15,6 +15,8 @@ KIND = Kind(
     (BODY,),
     aliases=("sampled",),
 )
+EXAMPLE = {"type": "subset", "rate": 0.1, "event": {"type": "laplace", "l1_sensitivity": 1, "scale": 2}}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

@@ -19,6 +19,8 @@ KIND = Kind(
     sorts={"releases": Sort("", form="word", words=("index", "value"))},
     aliases=("sparse_vector", "above_threshold"),
 )
+EXAMPLE = {"type": "svt", "sensitivity": 1, "threshold_scale": 2, "query_scale": 4, "cutoff": 1, "queries": 9}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

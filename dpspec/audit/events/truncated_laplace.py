@@ -17,6 +17,8 @@ KIND = Kind(
     (("scale", "epsilon"), ("bound",)),
     aliases=(),
 )
+EXAMPLE = {"type": "truncated_laplace", "l1_sensitivity": 1, "scale": 2, "bound": 40}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

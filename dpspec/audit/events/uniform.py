@@ -14,6 +14,8 @@ KIND = Kind(
     (("width",),),
     aliases=(),
 )
+EXAMPLE = {"type": "uniform", "l1_sensitivity": 1e-6, "width": 10}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

@@ -12,6 +12,8 @@ KIND = Kind(
     (("scale",), ("degrees",), ("dimension",), ("sensitivity",)),
     aliases=(),
 )
+EXAMPLE = {"type": "wishart", "sensitivity": 0.1, "scale": 1.5, "degrees": 4, "dimension": 3}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:

@@ -12,6 +12,8 @@ KIND = Kind(
     (("rho",),),
     aliases=(),
 )
+EXAMPLE = {"type": "zcdp", "rho": 0.1}
+RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:
