@@ -41,6 +41,11 @@ def gaussian_only(parts: Sequence[Component]) -> float | None:
         return math.inf
 
 
+def attained(parts: Sequence[Component]) -> bool:
+    """Whether neighbours are known that show every part at once as far as it can be moved."""
+    return all(c.under is not None or c.mu == 0 for c in parts)
+
+
 def epsilon_range(parts: Sequence[Component], delta: float) -> Range:
     """Bounds on epsilon at ``delta`` (0 for pure)."""
     if delta >= 1:
@@ -51,7 +56,7 @@ def epsilon_range(parts: Sequence[Component], delta: float) -> Range:
     if not parts:
         return Range(0.0, math.inf, "no event is described")
     mu = gaussian_only(parts)
-    exact_gaussian = mu is not None and all(c.under is not None or c.mu == 0 for c in parts)
+    exact_gaussian = mu is not None and attained(parts)
     if mu is not None and delta > 0:
         if mu == 0:
             return Range(0.0, 0.0, "nothing depends on the record")
@@ -166,7 +171,7 @@ def rho_range(parts: Sequence[Component]) -> Range:
         return Range(math.inf, math.inf, "an event is impossible under a neighbour")
     mu = gaussian_only(parts)
     if mu is not None:
-        return Range(mu * mu / 2, mu * mu / 2, "Gaussian: rho = mu^2/2")
+        return Range(mu * mu / 2 if attained(parts) else 0.0, mu * mu / 2, "Gaussian: rho = mu^2/2")
     unknown = not parts or any(c.unknown for c in parts)
     high = math.inf if unknown else math.fsum(c.rho * c.count for c in parts)
     low = max((c.rho_at_least * c.count for c in parts), default=0.0)

@@ -63,6 +63,18 @@ class Context:
         return self.neighbouring in REPLACING
 
 
+def unattained(c: Component) -> Component:
+    """The same upper bounds; no neighbours are known that show anything."""
+    return replace(c, under=None, pure_at_least=0.0, rho_at_least=0.0, breach=None)
+
+
+def void(c: Component, why: str, how: str) -> Component:
+    """The same pairs of neighbours; nothing bounds them from above."""
+    if c.unknown:
+        return c
+    return replace(c, unknown=why, how=how, over=None, mu=None, pure=math.inf, rho=math.inf, slack=0.0)
+
+
 class Missing(Exception):
     """What a model needs and the event does not state."""
 

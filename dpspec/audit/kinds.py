@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-COMMON = ("type", "count", "draws", "what", "arithmetic", "scale_from", "clip", "text", "note", "contributions")
+COMMON = ("type", "count", "draws", "what", "arithmetic", "scale_from", "clip", "text", "note", "contributions", "attained")
 
 #: Fields that are for the reader alone; no number depends on them.
 INFORMATION = ("type", "what", "text", "note", "method", "condition", "inputs", "outputs")
@@ -19,7 +19,8 @@ class Kind:
     names of the kind. ``sorts``: what fields may hold that no other kind has, or has with another meaning.
 
     ``contributions``: the kind counts several records of a unit itself. ``noise``: the law of its noise, where doubles of that law tell
-    neighbours apart.
+    neighbours apart. ``guarantee``: for a step that is known by its guarantee alone, the name of the guarantee.
+    ``attained``: the neighbours that show the lower bound; empty where none are known, and then nothing of this kind is refuted.
     """
 
     title: str
@@ -29,6 +30,8 @@ class Kind:
     sorts: Mapping[str, Sort] = field(default_factory=dict)
     contributions: bool = False
     noise: str = ""
+    guarantee: str | None = None
+    attained: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +103,8 @@ SORTS: Mapping[str, Sort] = {
     "draws": COUNT_FROM_0,
     "contributions": Sort(WHOLE.title, 1, _MOST, True, words=OPEN_ENDED),
     "arithmetic": Sort("", form="word", words=("lattice", "safe", "float64", "double", "float32", "single")),
-    "scale_from": Sort("", form="word", words=("data", "from-data", "private", "public", "fixed")),
-    "clip": Sort("", form="word", words=("none", "copy", "missing", "record", "enforced")),
+    "scale_from": Sort("", form="word", words=("data", "from-data", "private", "data-range", "public", "fixed")),
+    "clip": Sort("", form="word", words=("none", "copy", "missing", "unbounded", "record", "enforced")),
     "l1_sensitivity": AMOUNT,
     "l2_sensitivity": AMOUNT,
     "linf_sensitivity": AMOUNT,
@@ -129,6 +132,7 @@ SORTS: Mapping[str, Sort] = {
     "p_true_bit": CHANCE,
     "q_other_bit": CHANCE,
     "decay": Sort("a number from 0 to below 1", high=1, below=True),
+    "attained": FLAG,
     "folded": FLAG,
     "monotone": FLAG,
     "once": FLAG,

@@ -10,13 +10,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dpspec.audit.bounds import Range, delta_range, epsilon_range, gaussian_only, rho_range
+from dpspec.audit.bounds import Range, attained, delta_range, epsilon_range, gaussian_only, rho_range
 from dpspec.audit.component import Breach, Component, Context
 from dpspec.audit.consistency import disagreements
 from dpspec.audit.conversions import zcdp_epsilon
 from dpspec.audit.deployment import Claim, Deployment, Setting, numeric
-from dpspec.audit.event import Event, nodes
-from dpspec.audit.events import components, depends_on_relation
+from dpspec.audit.event import nodes
+from dpspec.audit.events import components, depends_on_relation, in_arithmetic
 from dpspec.audit.events._thresholds import key_tail
 from dpspec.audit.exact import ExactResult, audit_exact
 from dpspec.audit.mistakes import explain
@@ -68,7 +68,7 @@ def released(deployment: Deployment) -> list[Component]:
     context = Context(deployment.setting.neighbouring, worst_case=deployment.setting.model == "tool")
     events = deployment.events
     if deployment.facts.get("arithmetic") in ("float64", "float32"):
-        events = _in_floats(events, str(deployment.facts["arithmetic"]))
+        events = in_arithmetic(events, str(deployment.facts["arithmetic"]))
     parts = [c for e in events for c in components(e, context)]
     parts = _machine_sums(parts, deployment)
     parts += _from_facts(deployment)
@@ -76,11 +76,6 @@ def released(deployment: Deployment) -> list[Component]:
     if repeats is not None and math.isfinite(repeats):
         parts = [replace(c, count=c.count * math.ceil(repeats)) for c in parts]
     return parts
-
-
-def _in_floats(events: Sequence[Event], arithmetic: str) -> tuple[Event, ...]:
-    """The events with the program's arithmetic at every node that states none of its own."""
-    return tuple(replace(e, fields={"arithmetic": arithmetic, **e.fields}, inner=_in_floats(e.inner, arithmetic)) for e in events)
 
 
 def _another_unit(setting: Setting) -> bool:
@@ -104,8 +99,9 @@ def _from_facts(deployment: Deployment) -> list[Component]:
     elif facts.get("seed") == "reused":
         found.append(Component("seed", unknown="the same noise is drawn for several releases", how="DP624"))
     if facts.get("bounds") == "from-data":
-        why = "clipping bounds are read from the protected records; equal records give a range of 0 and an output without noise"
-        found.append(Component("bounds", breach=Breach("DP621", 1.0, why)))
+        found.append(
+            Component("bounds", unknown="clipping bounds are read from the protected records, outside the accounting", how="DP621")
+        )
     elif facts.get("bounds") == "declared":
         found.append(Component("bounds", pure=0.0, rho=0.0, assumes="every record lies within the declared bounds", how="DP622"))
     if facts.get("thresholds") == "from-data":
@@ -402,7 +398,7 @@ def _readings(claim: Claim, parts: Sequence[Component], ranged: Range, rho: Rang
         readings.append(Reading("rho", claim.rho, rho))
     if claim.mu is not None:
         mu = gaussian_only(parts) if parts else None
-        found = Range(0.0, math.inf, "not Gaussian") if mu is None else Range(mu, mu, "Gaussian DP")
+        found = Range(0.0, math.inf, "not Gaussian") if mu is None else Range(mu if attained(parts) else 0.0, mu, "Gaussian DP")
         readings.append(Reading("mu", claim.mu, found))
     return readings
 
@@ -742,7 +738,13 @@ def _audit_channel(deployment: Deployment) -> AuditResult:
         readings.append(Reading("rho", claim.rho, Range(rho.low, math.inf if unbounded else rho.high, rho.how)))
     if claim.mu is not None:
         mu = gaussian_only(parts) if parts and not unbounded else None
-        readings.append(Reading("mu", claim.mu, Range(0.0, math.inf, "not Gaussian") if mu is None else Range(mu, mu, "Gaussian DP")))
+        readings.append(
+            Reading(
+                "mu",
+                claim.mu,
+                Range(0.0, math.inf, "not Gaussian") if mu is None else Range(mu if attained(parts) else 0.0, mu, "Gaussian DP"),
+            )
+        )
     if not readings:
         verdict = "cannot-verify"
     elif any(r.state == "violated" for r in readings):

@@ -146,6 +146,17 @@ def test_common_fields_are_used(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(EVENTS))
+def test_a_kind_says_which_neighbours_attain_its_lower_bound(kind: str) -> None:
+    """A type without such neighbours refutes nothing, and ``attained: false`` takes them away from one that has them."""
+    event, relation = EXAMPLES[kind]
+    found = {d: bounds(audit(described(event, relation, delta=d)))[0] for d in (None, 1e-9, DELTA)}
+    assert bool(EVENTS[kind].attained) == any(low > 0 for low in found.values()), found
+    for delta in found:
+        low, _ = bounds(audit(described({**event, "attained": False}, relation, delta=delta)))
+        assert low == 0 or (kind == "exact" and math.isinf(low))
+
+
+@pytest.mark.parametrize("kind", sorted(EVENTS))
 def test_unknown_keys_are_refused_by_name(kind: str) -> None:
     event, relation = EXAMPLES[kind]
     known = {*COMMON, *EVENTS[kind].fields}
@@ -461,7 +472,7 @@ def test_nothing_stands_beside_a_channel_unread() -> None:
         ({"outputs_outside": ["the record"]}, "not-certified"),
         ({"discarded_runs": [3]}, "not-certified"),
         ({"bounds": "declared"}, "holds-if"),
-        ({"bounds": "from-data"}, "violated"),
+        ({"bounds": "from-data"}, "not-certified"),
         ({"seed": "fresh"}, "holds"),
     ):
         assert audit({**channel(CONSTANT, 1), "facts": facts}).verdict == verdict, facts

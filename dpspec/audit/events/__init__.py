@@ -51,6 +51,8 @@ def components(event: Event, context: Context) -> list[Component]:
     if module is None:
         word = event.fields.get("type", event.kind)
         return [Component(str(word), unknown=f"no model for {word!r}", how="DP673")]
+    if event.inner and event.fields.get("arithmetic") is not None:
+        event = replace(event, inner=in_arithmetic(event.inner, str(event.fields["arithmetic"])))
     broken = flaw(event, module.KIND, context)
     if broken is not None:
         return [broken]
@@ -61,6 +63,11 @@ def components(event: Event, context: Context) -> list[Component]:
     found = shared(found, event, module.KIND)
     times = module.uses(event) if hasattr(module, "uses") else event.count
     return [replace(c, count=c.count * times) for c in found]
+
+
+def in_arithmetic(events: Sequence[Event], arithmetic: str) -> tuple[Event, ...]:
+    """The events with the program's arithmetic at every node that states none of its own."""
+    return tuple(replace(e, fields={"arithmetic": arithmetic, **e.fields}, inner=in_arithmetic(e.inner, arithmetic)) for e in events)
 
 
 def inner(event: Event, context: Context) -> list[Component]:

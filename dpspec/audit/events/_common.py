@@ -6,23 +6,23 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dpspec.audit.component import Breach, Component, Context, assuming, gaussian_release, laplace_release
+from dpspec.audit.component import Breach, Component, Context, assuming, gaussian_release, laplace_release, unattained, void
 from dpspec.audit.event import Event
 from dpspec.audit.kinds import OPEN_ENDED, Kind
-from dpspec.audit.pairs import LaplacePair, randomized_response
+from dpspec.audit.pairs import LaplacePair, approximate, randomized_response
 
-_FLOATS: Mapping[str, int] = {"float64": 53, "double": 53, "float32": 24, "single": 24}
+FLOATS: Mapping[str, int] = {"float64": 53, "double": 53, "float32": 24, "single": 24}
 
 
 def flaw(event: Event, kind: Kind, context: Context) -> Component | None:
-    """Faults that void a noise event whatever its scale."""
-    if event.fields.get("scale_from") in ("data", "from-data", "private"):
-        why = f"{event.what}: the noise scale is computed from the protected records; constant records give scale 0 and a sure output"
+    """What breaks a noise event whatever its scale: neighbours can be shown that are told apart for sure, or with probability delta."""
+    if event.fields.get("scale_from") == "data-range":
+        why = f"{event.what}: the noise is in proportion to the range of the records; equal records give scale 0 and a sure output"
         return Component(event.what, breach=Breach("DP621", 1.0, why))
-    if event.fields.get("clip") in ("none", "copy", "missing"):
-        why = f"{event.what}: records are not clipped, so one record moves the released value without bound"
+    if event.fields.get("clip") == "unbounded":
+        why = f"{event.what}: records of any size are not clipped, so one record moves the released value without bound"
         return Component(event.what, breach=Breach("DP622", 1.0, why))
-    bits = _FLOATS.get(str(event.fields.get("arithmetic")), 0)
+    bits = FLOATS.get(str(event.fields.get("arithmetic")), 0)
     law = kind.noise
     if bits and law and not context.sampled:
         gaussian = law == "gaussian"
@@ -33,6 +33,15 @@ def flaw(event: Event, kind: Kind, context: Context) -> Component | None:
             why += " at the sensitivity"
             return Component(event.what, breach=Breach("DP625", delta, why + " occur under one input and never under its neighbour"))
     return None
+
+
+def voided(event: Event) -> tuple[str, str]:
+    """(code, why) of a word that takes away the proof of the upper bound, without a pair of neighbours that shows a breach."""
+    if event.fields.get("scale_from") in ("data", "from-data", "private"):
+        return "DP621", f"{event.what}: the noise scale is computed from the protected records"
+    if event.fields.get("clip") in ("none", "copy", "missing"):
+        return "DP622", f"{event.what}: records are not clipped, so no sensitivity is enforced"
+    return "", ""
 
 
 def float64_gap(sensitivity: float, scale: float, law: str = "laplace", bits: int = 53) -> float:
@@ -62,31 +71,44 @@ def float64_gap(sensitivity: float, scale: float, law: str = "laplace", bits: in
 
 
 def grouped(c: Component, m: float) -> Component:
-    """The same component for a unit of ``m`` records."""
+    """The same component for a unit of ``m`` records. What one record shows a unit shows too, since it may differ in one record only."""
     if c.unknown:
         return c
-    if c.breach is not None or c.slack > 0:  # what a further record adds to a failure is the model's own business
-        why = f"{c.what}: group privacy for {m:g} records needs a step without a failure probability"
-        return replace(c, unknown=why, over=None, mu=None, pure=math.inf, rho=math.inf)
-    if c.mu is not None:
-        return replace(gaussian_release(c.what, c.mu * m, c.count), assumes=c.assumes, how=c.how)
-    if isinstance(c.over, LaplacePair):
-        return replace(laplace_release(c.what, c.over.epsilon * m, c.count), assumes=c.assumes, how=c.how)
-    if math.isfinite(c.pure):
-        over = randomized_response(c.pure * m) if 0 < c.pure * m < 500 else None
-        return Component(c.what, c.count, pure=c.pure * m, rho=c.rho * m * m, over=over, assumes=c.assumes, how=c.how)
-    return replace(
-        c, unknown=f"{c.what}: group privacy for {m:g} records needs a pure or Gaussian step", over=None, pure=math.inf, rho=math.inf
-    )
+    if c.mu is not None and c.breach is None:
+        found = gaussian_release(c.what, c.mu * m, c.count)
+        return replace(found if c.under is not None else unattained(found), assumes=c.assumes, how=c.how)
+    if isinstance(c.over, LaplacePair) and c.slack == 0 and c.breach is None:
+        found = laplace_release(c.what, c.over.epsilon * m, c.count)
+        return replace(found if c.under is not None else unattained(found), assumes=c.assumes, how=c.how)
+    top = c.pure * m
+    if c.slack > 0 and math.isfinite(top):
+        # (m epsilon, delta (1 + e^epsilon + ... + e^((m-1) epsilon)))
+        sum_of = m if c.pure == 0 else math.expm1(min(top, 700.0)) / math.expm1(c.pure)
+        if c.slack * sum_of < 1:
+            over = approximate(top, c.slack * sum_of) if top < 500 else None
+            return replace(c, pure=top, slack=c.slack * sum_of, rho=math.inf, over=over, mu=None)
+    elif c.breach is None and (math.isfinite(top) or math.isfinite(c.rho)):
+        over = randomized_response(top) if 0 < top < 500 else None
+        return replace(c, pure=top, rho=c.rho * m * m, over=over, mu=None)
+    why = f"{c.what}: group privacy for {m:g} records needs a pure, zCDP or Gaussian step"
+    return replace(c, unknown=why, over=None, mu=None, pure=math.inf, rho=math.inf)
 
 
 def shared(found: Sequence[Component], event: Event, kind: Kind) -> list[Component]:
-    """The components with what the common fields add: the arithmetic as a condition, and units of several records."""
+    """The components with what the common fields add: units of several records, conditions, and what is stated without being attained."""
     told = event.fields
     result = list(found)
-    if kind.noise and told.get("arithmetic") in _FLOATS:
-        # alone the lattice of the outputs tells the inputs apart (flaw); inside a sampler no such pair is known
-        result = assuming(result, f"the noise of {event.what} has its ideal law and not that of {told['arithmetic']} numbers")
+    if told.get("arithmetic") in FLOATS and not event.inner:
+        # alone the lattice of the outputs tells the inputs apart (flaw); inside a sampler, and for other laws, no such pair is known
+        law = "ideal law" if kind.guarantee is None else "stated guarantee"
+        result = assuming(result, f"the noise of {event.what} has its {law} and not that of {told['arithmetic']} numbers")
+    code, why = voided(event)
+    if why:
+        result = [void(c, why, code) for c in result]
+        if told.get("scale_from") not in (None, "public", "fixed"):
+            result = [unattained(c) for c in result]
+    if told.get("attained") is False:
+        result = [unattained(c) for c in result]
     group = event.number("contributions")
     if told.get("contributions") in OPEN_ENDED:
         return [replace(c, how=c.how or "DP629") for c in assuming(result, "every unit contributes one record")]

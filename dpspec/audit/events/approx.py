@@ -12,6 +12,7 @@ KIND = Kind(
     "any (epsilon, delta)-DP step",
     ("epsilon", "delta"),
     (("epsilon",), ("delta",)),
+    guarantee="approx",
     aliases=("epsilon_delta", "approx_dp", "approximate"),
 )
 EXAMPLE = {"type": "approx", "epsilon": 0.5, "delta": 1e-7}

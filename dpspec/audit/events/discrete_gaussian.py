@@ -18,6 +18,7 @@ KIND = Kind(
     (*L2, "sigma", "noise_multiplier", "variance", "rho", "mu"),
     (("sigma", "noise_multiplier", "variance", "rho", "mu"),),
     aliases=("discrete_normal",),
+    attained="two integers the whole part of the sensitivity apart",
 )
 EXAMPLE = {"type": "discrete_gaussian", "l2_sensitivity": 1, "sigma": 2}
 RELATION = "add_remove"

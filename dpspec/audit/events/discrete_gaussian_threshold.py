@@ -17,6 +17,7 @@ KIND = Kind(
     (("sigma",), ("threshold",)),
     contributions=True,
     aliases=(),
+    attained="a key that one unit alone has, and a count that is the sensitivity larger",
 )
 EXAMPLE = {"type": "discrete_gaussian_threshold", "l2_sensitivity": 1, "sigma": 2, "threshold": 14}
 RELATION = "add_remove"

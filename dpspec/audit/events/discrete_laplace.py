@@ -20,6 +20,7 @@ KIND = Kind(
     (*L1, "scale", "epsilon"),
     (("scale", "epsilon"),),
     aliases=("geometric", "two_sided_geometric"),
+    attained="two integers the sensitivity apart along one coordinate",
 )
 EXAMPLE = {"type": "discrete_laplace", "l1_sensitivity": 1, "scale": 2}
 RELATION = "add_remove"

@@ -17,6 +17,7 @@ KIND = Kind(
     (("scale", "epsilon"), ("threshold",)),
     contributions=True,
     aliases=("geometric_threshold", "threshold_geometric"),
+    attained="a key that one unit alone has, and a count that is the sensitivity larger",
 )
 EXAMPLE = {"type": "discrete_laplace_threshold", "l1_sensitivity": 2, "scale": 2, "threshold": 30}
 RELATION = "add_remove"

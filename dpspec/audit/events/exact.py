@@ -11,6 +11,7 @@ KIND = Kind(
     ("condition",),
     (),
     aliases=("none", "raw", "no_noise", "unnoised", "non_private"),
+    attained="two values of the statistic",
 )
 EXAMPLE = {"type": "exact"}
 RELATION = "add_remove"

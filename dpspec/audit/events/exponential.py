@@ -18,6 +18,7 @@ KIND = Kind(
     (*SCORES, "epsilon", "exponent", "candidates", "monotone"),
     (("epsilon", "exponent"),),
     aliases=("exponential_mechanism", "gumbel"),
+    attained="one candidate far behind rises while the others fall (monotone: stay)",
 )
 EXAMPLE = {"type": "exponential", "score_sensitivity": 1, "exponent": 0.5}
 RELATION = "add_remove"

@@ -18,6 +18,7 @@ KIND = Kind(
     (*BODY, "rate", "size", "n"),
     (BODY, ("rate", "size")),
     aliases=("sampled_without_replacement", "fixed_size_sampled", "sampled_fixed"),
+    attained="a record that adds the bound against its opposite, or against nothing among records at the opposite bound",
 )
 EXAMPLE = {"type": "fixed_sampled", "size": 10, "n": 100, "count": 3, "event": {"type": "gaussian", "l2_sensitivity": 1, "sigma": 2}}
 RELATION = "replace_one"
@@ -55,7 +56,9 @@ def _fixed(event: Event, context: Context, body: Body, rate: float) -> Component
                 return lambda x: (1 - q) * ndtr(x) + q * ndtr(x - shift)
 
             under = cells(mixed(2 * mu), mixed(mu), -12.0, 12.0 + 2 * mu)
-        return Component(what, pure_at_least=0.0, over=over, under=under if body.gaussian_below else None)
+        return Component(
+            what, pure_at_least=math.inf if body.gaussian_below else 0.0, over=over, under=under if body.gaussian_below else None
+        )
     if replacing or body.slack > 0:
         if not replacing:
             return Component(what, unknown=f"{what}: a subset that leaves a record out holds another; state replace_one, or a pure step")

@@ -15,6 +15,7 @@ KIND = Kind(
     (("sigma", "noise_multiplier", "variance", "rho", "mu"),),
     noise="gaussian",
     aliases=("normal", "analytic_gaussian"),
+    attained="two values the sensitivity apart; a Gaussian law knows no other direction",
 )
 EXAMPLE = {"type": "gaussian", "l2_sensitivity": 1, "sigma": 2}
 RELATION = "add_remove"

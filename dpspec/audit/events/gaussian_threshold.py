@@ -17,6 +17,7 @@ KIND = Kind(
     (("sigma",), ("threshold",)),
     contributions=True,
     aliases=("threshold_gaussian",),
+    attained="a key that one unit alone has, and counts that are the sensitivity apart",
 )
 EXAMPLE = {"type": "gaussian_threshold", "l2_sensitivity": 1, "sigma": 2, "threshold": 14}
 RELATION = "add_remove"

@@ -12,6 +12,7 @@ KIND = Kind(
     "any mu-GDP step",
     ("mu",),
     (("mu",),),
+    guarantee="gdp",
     aliases=(),
 )
 EXAMPLE = {"type": "gdp", "mu": 0.5}

@@ -20,6 +20,7 @@ KIND = Kind(
     (("scale", "noise_multiplier", "epsilon"),),
     noise="laplace",
     aliases=(),
+    attained="two values the sensitivity apart along one coordinate",
 )
 EXAMPLE = {"type": "laplace", "l1_sensitivity": 1, "scale": 2}
 RELATION = "add_remove"

@@ -17,6 +17,7 @@ KIND = Kind(
     ("range", "n", "n_public", "epsilon", "scale"),
     (("range",), ("n",), ("epsilon", "scale")),
     aliases=(),
+    attained="n zeros, and one of them at the bound (or, where n is private, one record more at the bound)",
 )
 EXAMPLE = {"type": "laplace_mean", "range": 2, "n": 100, "scale": 0.02}
 RELATION = "replace_one"

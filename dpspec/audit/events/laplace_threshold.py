@@ -17,6 +17,7 @@ KIND = Kind(
     (("scale", "epsilon"), ("threshold",)),
     contributions=True,
     aliases=("threshold_laplace",),
+    attained="a key that one unit alone has, and a count that is the sensitivity larger",
 )
 EXAMPLE = {"type": "laplace_threshold", "l1_sensitivity": 2, "scale": 2, "threshold": 30}
 RELATION = "add_remove"

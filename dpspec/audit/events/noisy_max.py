@@ -18,6 +18,7 @@ KIND = Kind(
     (*SCORES, "scale", "noise", "candidates", "releases", "monotone", "decay"),
     (("scale",),),
     aliases=("report_noisy_max", "rnm"),
+    attained="half of the candidates rise and half fall",
 )
 EXAMPLE = {"type": "noisy_max", "linf_sensitivity": 1, "scale": 2}
 RELATION = "add_remove"

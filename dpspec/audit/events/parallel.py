@@ -16,6 +16,7 @@ KIND = Kind(
     (*BODY, "parts", "parts_per_unit", "parts_by"),
     (BODY,),
     aliases=("disjoint", "partition"),
+    attained="the pairs of the parts that one unit touches",
 )
 EXAMPLE = {"type": "parallel", "parts": 10, "parts_per_unit": 1, "event": {"type": "laplace", "l1_sensitivity": 1, "scale": 2}}
 RELATION = "add_remove"

@@ -21,6 +21,7 @@ KIND = Kind(
     (*SCORES, "scale", "epsilon", "candidates"),
     (("scale", "epsilon"),),
     aliases=(),
+    attained="up to four equal scores of which some rise and the others fall",
 )
 EXAMPLE = {"type": "permute_and_flip", "linf_sensitivity": 1, "scale": 2}
 RELATION = "add_remove"

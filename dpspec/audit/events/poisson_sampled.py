@@ -19,6 +19,7 @@ KIND = Kind(
     (*BODY, "rate", "once"),
     (BODY, ("rate",)),
     aliases=("poisson",),
+    attained="a record that adds the sensitivity to a sum of nothing (replace: its opposite, or nothing, in its place)",
 )
 EXAMPLE = {"type": "poisson_sampled", "rate": 0.1, "count": 3, "event": {"type": "gaussian", "l2_sensitivity": 1, "sigma": 2}}
 RELATION = "add_remove"

@@ -11,6 +11,7 @@ KIND = Kind(
     "any epsilon-DP step",
     ("epsilon",),
     (("epsilon",),),
+    guarantee="pure",
     aliases=("pure_dp", "epsilon_dp"),
 )
 EXAMPLE = {"type": "pure", "epsilon": 0.5}

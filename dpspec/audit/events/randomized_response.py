@@ -15,6 +15,7 @@ KIND = Kind(
     ("epsilon", "categories", "keep"),
     (("epsilon", "keep"),),
     aliases=("rr", "krr", "grr"),
+    attained="two values",
 )
 EXAMPLE = {"type": "randomized_response", "keep": 0.75}
 RELATION = "local_replace"

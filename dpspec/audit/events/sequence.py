@@ -12,6 +12,7 @@ KIND = Kind(
     BODY,
     (BODY,),
     aliases=("composed", "composition", "self_composed"),
+    attained="the pairs of the parts, moved by one record at once",
 )
 EXAMPLE = {
     "type": "sequence",

@@ -19,6 +19,7 @@ KIND = Kind(
     (*BODY, "batches", "epochs"),
     (BODY, ("batches",)),
     aliases=("shuffle", "shuffled_batches"),
+    attained="the batch of the record among batches at the opposite bound, by the largest of the noisy sums",
 )
 EXAMPLE = {"type": "shuffled", "batches": 10, "epochs": 2, "event": {"type": "gaussian", "l2_sensitivity": 1, "sigma": 2}}
 RELATION = "zero_out"
@@ -47,7 +48,9 @@ def model(event: Event, context: Context) -> list[Component]:
     cuts = np.linspace(0.0, plus + 9.0, 181)
     pairs = event_pairs(shuffle_event(plus, rest, batches, float(c)) for c in cuts)
     over = GaussianPair(body.mu)
-    found = [Component(event.what, epochs, rho=body.mu**2 / 2, over=over, under=Family(pairs), how="DP615")]
+    under = Family(pairs) if body.gaussian_below else None
+    low = 0.0 if under is None else math.inf
+    found = [Component(event.what, epochs, pure_at_least=low, rho=body.mu**2 / 2, over=over, under=under, how="DP615")]
     return assuming(found, *body.assumes)
 
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import numpy as np
+
 from dpspec.audit.component import Breach, Component, Context, laplace_release
 from dpspec.audit.event import Event
 from dpspec.audit.events._additive import laplace_losses, laplace_sensitivity
 from dpspec.audit.kinds import L1, Kind
-from dpspec.audit.pairs import approximate
+from dpspec.audit.pairs import Array, Atoms, approximate
 
 KIND = Kind(
     "Laplace noise cut off at a bound",
     (*L1, "scale", "epsilon", "bound"),
     (("scale", "epsilon"), ("bound",)),
     aliases=(),
+    attained="two values the sensitivity apart",
 )
 EXAMPLE = {"type": "truncated_laplace", "l1_sensitivity": 1, "scale": 2, "bound": 40}
 RELATION = "add_remove"
@@ -34,9 +37,30 @@ def model(event: Event, context: Context) -> list[Component]:
     why = f"{event.what}: noise is cut off at {bound:g}, so outputs beyond the cut of a neighbour show which data set it was"
     return [
         Component(
-            event.what, pure=epsilon, slack=gap, over=approximate(epsilon, gap) if gap < 1 else None, breach=Breach("DP620", gap, why)
+            event.what,
+            pure=epsilon,
+            slack=gap,
+            over=approximate(epsilon, gap) if gap < 1 else None,
+            under=_real_pair(top / scale, bound / scale) if gap < 1 else None,
+            breach=Breach("DP620", gap, why),
         )
     ]
+
+
+def _real_pair(top: float, bound: float) -> Atoms:
+    """The law moved by ``top`` against the law at 0 (in units of the scale, ``top < 2 bound``), cut into intervals."""
+    whole = -2 * math.expm1(-bound)
+
+    def mass(x: Array, centre: float) -> Array:
+        low, high = np.clip(x[:-1] - centre, -bound, bound), np.clip(x[1:] - centre, -bound, bound)
+        # integrals of exp(-|t|) on each side of 0
+        right = np.exp(-np.maximum(low, 0)) - np.exp(-np.maximum(high, 0))
+        left = np.exp(np.minimum(high, 0)) - np.exp(np.minimum(low, 0))
+        return np.asarray((right + left) / whole, dtype=float)
+
+    edges = np.unique(np.concatenate([np.linspace(-bound, bound + top, 401), [top - bound, bound, 0.0, top], np.linspace(0, top, 201)]))
+    p, q = mass(edges, top), mass(edges, 0.0)
+    return Atoms(tuple(p.tolist()), tuple(q.tolist()))
 
 
 def stated(event: Event, context: Context) -> Mapping[str, Mapping[str, float]]:

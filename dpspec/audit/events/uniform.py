@@ -13,6 +13,7 @@ KIND = Kind(
     (*L1, "width"),
     (("width",),),
     aliases=(),
+    attained="two values the sensitivity apart",
 )
 EXAMPLE = {"type": "uniform", "l1_sensitivity": 1e-6, "width": 10}
 RELATION = "add_remove"
@@ -24,4 +25,13 @@ def model(event: Event, context: Context) -> list[Component]:
         return [NOTHING]
     gap = 1.0 if width <= 0 else min(top / width, 1.0)
     why = f"{event.what}: uniform noise has an edge; outputs beyond a neighbour's edge show which data set it was"
-    return [Component(event.what, pure=0.0, slack=gap, over=approximate(0.0, gap) if gap < 1 else None, breach=Breach("DP620", gap, why))]
+    return [
+        Component(
+            event.what,
+            pure=0.0,
+            slack=gap,
+            over=approximate(0.0, gap) if gap < 1 else None,
+            under=approximate(0.0, min(gap, 1.0)),
+            breach=Breach("DP620", gap, why),
+        )
+    ]

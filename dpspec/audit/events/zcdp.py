@@ -10,6 +10,7 @@ KIND = Kind(
     "any rho-zCDP step",
     ("rho",),
     (("rho",),),
+    guarantee="zcdp",
     aliases=(),
 )
 EXAMPLE = {"type": "zcdp", "rho": 0.1}
