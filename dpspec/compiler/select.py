@@ -117,7 +117,8 @@ def _select(draft: Draft, release: ReleaseDraft) -> Draft:
     if best is None and all(c.candidate.code == "task" for c in ordered):
         return draft.report(
             "DP401",
-            f"no algorithm answers the question of release {release.release.name!r} ({of(release.release.task).words[0]}), under no privacy model",
+            f"no algorithm answers the question of release {release.release.name!r} ({of(release.release.task).words[0]}), "
+            "under no privacy model",
             path=path,
             help="`dpspec algorithms` lists the tasks and privacy models that are served",
         )
