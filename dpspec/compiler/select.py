@@ -13,7 +13,7 @@ from typing import Any
 
 from dpspec.algorithms.card import Card, Need, Problem, Tunables
 from dpspec.compiler.calibrate import relation
-from dpspec.compiler.certify import LOSS_CLAIMS, binding_of, domain_path, enforced
+from dpspec.compiler.certify import binding_of, domain_path, enforced
 from dpspec.compiler.draft import AssumptionStatus, Candidate, Draft, Path, ReleaseDraft, Setting
 from dpspec.compiler.resolve import domain_of
 from dpspec.compiler.tunables import Refusal, resolve_tunables
@@ -21,6 +21,7 @@ from dpspec.data.files import Corners
 from dpspec.numeric.norms import OutOfRange
 from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Sequence, Tree
 from dpspec.spec.model import Polytope
+from dpspec.spec.words import BUDGETS, LOSS_CLAIMS, assumed
 from dpspec.tasks.registry import of
 
 
@@ -34,10 +35,6 @@ class Choice:
     assumptions: tuple[AssumptionStatus, ...] = ()
     place: Path | None = None  # of the mistake, where it is not the choice of the algorithm
     help: str = ""
-
-
-#: How a budget of each kind is written.
-BUDGETS = {"pure": "epsilon alone (pure)", "approx": "epsilon with a delta", "zcdp": "rho (zCDP)", "gdp": "mu (Gaussian DP)"}
 
 
 #: Why a card that is no algorithm cannot stand after ``by``.
@@ -320,7 +317,7 @@ def _status(draft: Draft, release: ReleaseDraft, need: Need) -> AssumptionStatus
             pass
         why = "is declared and nothing enforces it" if domain is not None else "has no bounded domain"
         return AssumptionStatus(need.name, need.role, "declared", f"{variable} {why}: {need.statement}")
-    stated = next((x for x in draft.analysis.assume if x.name == need.name), None)
+    stated = next((x for x in draft.analysis.assume if assumed(x.name, x.of) == need.name), None)
     evidence = "the author's word" if stated is not None else "not stated in the spec"
     return AssumptionStatus(need.name, need.role, "declared", f"{evidence}: {need.statement}")
 
