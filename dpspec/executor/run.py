@@ -147,7 +147,7 @@ def unsaid(private: bool, work: Callable[[], T]) -> T:
 
 def check_files(draft: Draft, memory: Any, data_file: str | Path | None) -> None:
     """Before a record is read: the public files are what the plan holds (DP524), and none of them is the private one (DP518)."""
-    from dpspec.data.files import REMEDY, digest, local, private_one
+    from dpspec.data.files import CONTENT, REMEDY, digest, local, private_one
     from dpspec.data.problems import fail
 
     base, source = base_dir(draft.parsed.path), draft.analysis.data.source
@@ -156,7 +156,7 @@ def check_files(draft: Draft, memory: Any, data_file: str | Path | None) -> None
         path = getattr(source, "path", None)
         private = local(data_file) if data_file is not None else None if path is None else local(path, base)
     for file in draft.files:
-        if file.role not in ("public records", "vertices"):
+        if file.role not in CONTENT:
             continue
         if private is not None and (wrong := private_one(file, private)):
             fail("DP518", wrong, REMEDY)
