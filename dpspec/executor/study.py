@@ -79,8 +79,8 @@ def study(
     drafts = [compiled(p) for p in d.points]  # every point must have a plan before anything runs
     from dpspec.compiler.measures import choose
 
-    for release in (r for draft in drafts for r in draft.releases):
-        choose(release)  # every target must be measurable too
+    for made, release in ((draft, r) for draft in drafts for r in draft.releases):
+        choose(release, simulated=bool(made.analysis.simulate))  # every target must be measurable too
     forget_real()
     data = _data_digest(parsed, memory)
     points = [_cells(d, point, data) for point in d.points]
