@@ -7,28 +7,29 @@ answers a target with a probability through Markov's inequality, and says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from dpspec.algorithms.card import Bound
 from dpspec.compiler.centred import centred, why_centred
-from dpspec.compiler.draft import BoundValue, Draft, ReleaseDraft, Target
+from dpspec.compiler.draft import Draft, ReleaseDraft, Target
 from dpspec.compiler.measures import hint
 from dpspec.compiler.resolve import number
-from dpspec.compiler.tunables import default
-from dpspec.lang.source import parse_expr
 from dpspec.measures.measure import normal
-from dpspec.spec.expr import NotANumber, Num, Unbound, evaluate, names
+from dpspec.spec.expr import Num
 from dpspec.tasks.registry import of
+from dpspec.theory import formulas
+from dpspec.theory.bounds import BoundValue, before, begins, guaranteed, open_constant
+from dpspec.theory.least import EPSILON, RECORDS, least
 
 Recompile = Callable[[Draft, str, float], Draft]
 
 #: When to seek the least n and epsilon that meet a target.
-Least: TypeAlias = Literal["always", "missed"]
+Seek: TypeAlias = Literal["always", "missed"]
 
 
-def bound(draft: Draft, recompile: Recompile | None = None, least: Least = "always") -> Draft:
+def bound(draft: Draft, recompile: Recompile | None = None, seek: Seek = "always") -> Draft:
     if draft.failed:
         return draft
     if not draft.predict_only:
@@ -40,10 +41,10 @@ def bound(draft: Draft, recompile: Recompile | None = None, least: Least = "alwa
         draft = draft.with_release(replace(release, bounds=values))
         current = next(r for r in draft.releases if r.index == release.index)
         if release.release.expect is not None:
-            draft = _target(draft, current, recompile, least)
-        early = None if draft.predict_only else _outside(current)
+            draft = _target(draft, current, recompile, seek)
+        early = None if draft.predict_only or release.problem is None else before(current.bounds, release.problem.n)
         if early is not None and release.problem is not None:
-            order = "C" in names(default(early.regime, {"C": 1.0})[0])
+            order = open_constant(early.regime)
             draft = draft.report(
                 "DP412",
                 f"release {release.release.name!r}: {early.theorem} begins at n {'of the order of' if order else '='} {early.least_n:,.0f}"
@@ -71,22 +72,12 @@ def _warnings(release: ReleaseDraft) -> tuple[str, ...]:
         return ("numbers of its analysis leave the range of doubles: nothing is promised here",)
 
 
-def environment(release: ReleaseDraft) -> dict[str, Any]:
+def environment(release: ReleaseDraft) -> dict[str, float]:
     """Names a bound's expression may use: facts, numeric tunables, and each draw's noise scale as ``<draw>_scale``."""
-    from dpspec.privacy.schedule import draws
-
     assert release.problem is not None
     assert release.tunables is not None
     assert release.tree is not None
-    env: dict[str, Any] = dict(release.problem.facts)
-    env.update({k: float(v) for k, v in release.tunables.items() if isinstance(v, (int, float))})
-    found = draws(release.tree)
-    for name, leaf in found.items():
-        scale = leaf.draw.mechanism.scale(release.calibrated.levels[name])
-        env[f"{name}_scale".replace("-", "_")] = scale
-        if len(found) == 1:
-            env["scale"] = scale
-    return env
+    return formulas.environment(release.problem.facts, release.tunables, release.tree, release.calibrated.levels)
 
 
 def _conditions(draft: Draft, release: ReleaseDraft, measure: str) -> tuple[str, ...]:
@@ -136,73 +127,24 @@ def _values(draft: Draft, release: ReleaseDraft) -> Iterator[BoundValue]:
             type=b.type,
             expression=b.expression,
             value=_value(b, env, numbers),
-            probability=_probability(b, env),
+            probability=formulas.value(b.probability, env) if b.probability else None,
             status=b.status,
             theorem=b.theorem,
             conditions=b.conditions,
             holds_if=_conditions(draft, release, normal(b.measure)),
             regime=b.regime,
-            least_n=regime(b, env),
+            least_n=begins(b.regime, env),
         )
 
 
-def regime(b: Bound, env: dict[str, Any]) -> float | None:
-    """The n at which a bound begins, its unspecified constant taken as 1; None where the card states none or a name has no value."""
-    if not b.regime:
-        return None
-    known = {**env, "C": 1.0}
-    try:
-        value = float(evaluate(default(b.regime, known)[0], known))
-    except (Unbound, NotANumber, OverflowError):
-        return None
-    return value if math.isfinite(value) and value > 0 else None
-
-
-def _outside(release: ReleaseDraft) -> BoundValue | None:
-    """The upper bound that begins first, where n lies before every one that states where it begins."""
-    assert release.problem is not None
-    stated = [b for b in release.bounds if b.type == "upper" and b.status != "refuted" and b.least_n is not None]
-    first = min(stated, key=lambda b: b.least_n or 0.0, default=None)
-    return first if first is not None and first.least_n is not None and release.problem.n < first.least_n else None
-
-
-def _value(b: Bound, env: dict[str, Any], numbers: dict[str, float] | None) -> float | None:
+def _value(b: Bound, env: Mapping[str, float], numbers: Mapping[str, float] | None) -> float | None:
     """``numbers``: the module's own values by theorem (a bound that it leaves out does not apply here); without them the expression's."""
     if b.kind == "order":
         return None
-    if numbers is not None:
-        return numbers.get(b.theorem)
-    try:
-        return float(evaluate(parse_expr(b.expression), env))
-    except (Unbound, NotANumber, ArithmeticError):
-        return None
+    return formulas.value(b.expression, env) if numbers is None else numbers.get(b.theorem)
 
 
-def _probability(b: Bound, env: dict[str, Any]) -> float | None:
-    if not b.probability:
-        return None
-    try:
-        return float(evaluate(parse_expr(b.probability), env))
-    except (Unbound, NotANumber, ArithmeticError):
-        return None
-
-
-def at_target(values: tuple[BoundValue, ...], measure: str, probability: float | None) -> float | None:
-    """The least proved explicit upper bound for a measure, at the asked probability (Markov for bounds in expectation)."""
-    best: float | None = None
-    for b in values:
-        if b.measure != normal(measure) or b.kind != "explicit" or b.type != "upper" or b.status != "proved" or b.value is None:
-            continue
-        value = b.value
-        if probability is not None and b.probability is None:
-            value = value / (1 - probability) if probability < 1 else math.inf
-        elif probability is not None and b.probability is not None and b.probability < probability:
-            continue
-        best = value if best is None else min(best, value)
-    return best
-
-
-def _target(draft: Draft, release: ReleaseDraft, recompile: Recompile | None, least: Least) -> Draft:
+def _target(draft: Draft, release: ReleaseDraft, recompile: Recompile | None, seek: Seek) -> Draft:
     expect = release.release.expect
     assert expect is not None
     path = (*release.path, "expect")
@@ -234,7 +176,7 @@ def _target(draft: Draft, release: ReleaseDraft, recompile: Recompile | None, le
             severity="warning",
         )
         return draft.with_release(replace(release, target=Target(expect.measure, float(limit), probability, None)))
-    value = at_target(release.bounds, expect.measure, probability)
+    value = guaranteed(release.bounds, normal(expect.measure), probability)
     if value is None:
         draft = draft.report(
             "DP403",
@@ -246,7 +188,7 @@ def _target(draft: Draft, release: ReleaseDraft, recompile: Recompile | None, le
         return draft.with_release(replace(release, target=Target(expect.measure, float(limit), probability, None)))
     met = value <= float(limit)
     least_n = least_epsilon = None
-    if recompile is not None and not draft.predict_only and (least == "always" or not met):
+    if recompile is not None and not draft.predict_only and (seek == "always" or not met):
         least_n = _least(draft, release, "n", float(limit), probability, recompile)
         least_epsilon = _least(draft, release, "epsilon", float(limit), probability, recompile)
     target = Target(normal(expect.measure), float(limit), probability, met, None if least_n is None else math.ceil(least_n), least_epsilon)
@@ -267,11 +209,8 @@ def _target(draft: Draft, release: ReleaseDraft, recompile: Recompile | None, le
 def _least(
     draft: Draft, release: ReleaseDraft, variable: str, limit: float, probability: float | None, recompile: Recompile
 ) -> float | None:
-    """The least value of n or epsilon at which the bound meets the target, everything else fixed.
-
-    A bracket is sought outwards from the stated value by factors of four, then halved in the logarithm to 0.05%. Each probe compiles
-    the analysis anew at that value, tunables included; the answer itself is always a value at which the target was seen to be met.
-    """
+    """The least value of n or epsilon at which the bound meets the target, everything else fixed. Each probe compiles the analysis anew
+    at that value, tunables included."""
     measure = release.release.expect.measure if release.release.expect else ""
 
     def meets(v: float) -> bool:
@@ -279,34 +218,11 @@ def _least(
         got = next((r for r in again.releases if r.index == release.index), None)
         if got is None or again.failed or not got.bounds:
             return False
-        value = at_target(got.bounds, measure, probability)
+        value = guaranteed(got.bounds, normal(measure), probability)
         return value is not None and value <= limit
 
     current = draft.facts.get(variable)
-    if current is None:
-        return None
-    value = float(current)
-    lowest, highest = (2.0, 1e13) if variable == "n" else (1e-5, 1e3)
-    if meets(value):
-        low, high = value, value
-        while meets(low):
-            if low <= lowest:
-                return low
-            low, high = max(low / 4, lowest), low
-    else:
-        low, high = value, value
-        while not meets(high):
-            if high >= highest:
-                return None
-            low, high = high, min(high * 4, highest)
-    while high / low > 1.0005:
-        middle = math.sqrt(low * high)
-        if variable == "n":
-            middle = float(round(middle))
-            if middle in (low, high):
-                break
-        low, high = (low, middle) if meets(middle) else (middle, high)
-    return high
+    return None if current is None else least(meets, float(current), RECORDS if variable == "n" else EPSILON)
 
 
 def substituted(draft: Draft, variable: str, value: float) -> Draft:

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from dpspec.compiler.bound import environment
 from dpspec.compiler.draft import Draft
-from dpspec.lang.source import parse_expr
 from dpspec.privacy.schedule import leaves
-from dpspec.spec.expr import NotANumber, Unbound, evaluate
+from dpspec.theory.formulas import value
 
 ITEMS = ("gradients", "bits_per_user", "rounds", "memory_bytes")
 
@@ -22,10 +21,7 @@ def cost(draft: Draft) -> Draft:
         env = environment(release)
         found: dict[str, float | None] = dict.fromkeys(ITEMS)
         for item, formula in release.module.CARD.cost.items():
-            try:
-                found[item] = float(evaluate(parse_expr(formula), env))
-            except (Unbound, NotANumber):
-                found[item] = None
+            found[item] = value(formula, env)
         n = float(draft.facts["n"])
         found["noise_draws"] = sum(
             leaf.draw.mechanism.size * (leaf.total if leaf.draw.per == "run" else _users(leaf.total, leaf.count, n))

@@ -18,6 +18,7 @@ from dpspec.lang.source import Parsed
 from dpspec.privacy.schedule import Tree
 from dpspec.spec.diagnostics import Diagnostic, Severity, Span
 from dpspec.spec.model import Analysis, Neighbours, Release
+from dpspec.theory.bounds import BoundValue
 
 Number: TypeAlias = Fraction | float
 Path: TypeAlias = tuple[str | int, ...]
@@ -61,40 +62,6 @@ class Candidate:
 
     def to_json(self) -> dict[str, Any]:
         return {"id": self.id, "eligible": self.eligible, "reasons": list(self.reasons), "predicted_error": self.predicted_error}
-
-
-@dataclass(frozen=True, slots=True)
-class BoundValue:
-    """A bound of the chosen algorithm, with its number where every constant is known."""
-
-    measure: str
-    kind: Literal["explicit", "order"]
-    type: Literal["upper", "lower"]
-    expression: str
-    value: float | None
-    probability: float | None
-    status: Literal["proved", "claimed", "refuted"]
-    theorem: str
-    conditions: str = ""
-    holds_if: tuple[str, ...] = ()
-    regime: str = ""
-    least_n: float | None = None  # the regime's value, its unspecified constant taken as 1
-
-    def to_json(self) -> dict[str, Any]:
-        begins = {"regime": self.regime, "least_n": self.least_n} if self.regime else {}
-        return {
-            **begins,
-            "measure": self.measure,
-            "kind": self.kind,
-            "type": self.type,
-            "expression": self.expression,
-            "value": self.value,
-            "probability": self.probability,
-            "status": self.status,
-            "theorem": self.theorem,
-            "conditions": self.conditions,
-            "holds_if": list(self.holds_if),
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ cost       gradients, draws, bits, memory
 
 from __future__ import annotations
 
-from dpspec.compiler.bound import Least, bound, substituted
+from dpspec.compiler.bound import Seek, bound, substituted
 from dpspec.compiler.calibrate import calibrate
 from dpspec.compiler.certify import certify
 from dpspec.compiler.cost import cost
@@ -22,7 +22,7 @@ from dpspec.lang.source import Parsed
 PASSES = (resolve, certify, select, calibrate, bound, cost)
 
 
-def compile_draft(parsed: Parsed, *, least: Least = "always") -> Draft:
+def compile_draft(parsed: Parsed, *, least: Seek = "always") -> Draft:
     """Run every pass over a parsed spec. Never raises on bad input: the findings are in ``diagnostics``.
 
     ``least``: whether the least n and epsilon of a target are sought ``always``, or only where it is ``missed`` and the message needs

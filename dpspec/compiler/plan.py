@@ -302,7 +302,7 @@ def _guarantee(draft: Draft, check: bool) -> CheckedGuarantee:
 
 
 def _risk(draft: Draft) -> tuple[str, ...]:
-    from dpspec.privacy.risk import sentences
+    from dpspec.theory.attackers import sentences
 
     a = draft.analysis
     return sentences(draft.calibrated.guarantee, model=a.privacy.model, protects=protected(a), unit=a.data.unit)
