@@ -60,7 +60,8 @@ def bounded(r: Bounded) -> Iterator[str]:
     for b in r.bounds:
         yield f"{b.type} {b.kind} {b.measure}: {number(b.value)}, {b.status}"
     if r.target is not None:
-        yield f"target: at most {number(r.target.at_most)}, met {r.target.met}, n {r.target.least_n}, epsilon {number(r.target.least_epsilon)}"
+        t = r.target
+        yield f"target: at most {number(t.at_most)}, met {t.met}, n {t.least_n}, epsilon {number(t.least_epsilon)}"
 
 
 def cost(r: Bounded) -> Iterator[str]:
