@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path as FilePath
 
-from dpspec.compiler.draft import Draft, Number, Path
+from dpspec.compiler.draft import Draft, Number, Path, Resolved
 from dpspec.data.files import CONTENT, REMEDY, Role, Rows, SpecFile, digest, local, numbers, private_one
 from dpspec.lang.source import Parsed
 from dpspec.spec.diagnostics import SpecError
@@ -39,7 +39,7 @@ def named(a: Analysis) -> Iterator[tuple[Role, str, Path]]:
             yield "vertices", over.vertices, ("releases", i, "task", "over", "vertices")
 
 
-def find(draft: Draft, facts: Mapping[str, Number]) -> Draft:
+def find(draft: Draft[Resolved], facts: Mapping[str, Number]) -> Draft[Resolved]:
     """Fill ``files``; report what is no file of this machine (DP501), cannot be read (DP502, DP508, DP509), is the private file (DP518) or
     should be looked at (DP519)."""
     base = base_dir(draft.parsed.path)
@@ -97,12 +97,12 @@ def _read(file: SpecFile, width: int | None) -> SpecFile:
     return replace(file, sha256=sha256, size=size)
 
 
-def vectors(draft: Draft, index: int) -> dict[str, Rows]:
+def vectors(draft: Draft[Resolved], index: int) -> dict[str, Rows]:
     """The rows of the files that are options of a release's algorithm, by option; without those that were refused."""
     read = {f.path: f.rows for f in draft.files if f.role == "vectors"}
     return {option: read[path] for option, path in draft.analysis.releases[index].by.files if path in read}
 
 
-def rows_of(draft: Draft, over: Polytope) -> tuple[tuple[float, ...], ...]:
+def rows_of(draft: Draft[Resolved], over: Polytope) -> tuple[tuple[float, ...], ...]:
     """The vertices that were read for a set; none when its file has been refused."""
     return next((f.rows for f in draft.files if f.role == "vertices" and f.path == over.vertices), ())

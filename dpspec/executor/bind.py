@@ -19,7 +19,6 @@ from dpspec.tasks.registry import of
 def bound_problem(draft: Draft, release: ReleaseDraft) -> Problem:
     """The release's problem with what its algorithm asks."""
     problem = release.problem
-    assert problem is not None
     return replace(problem, oracle=of(problem.task).bind(binding_of(draft, release, problem)))
 
 

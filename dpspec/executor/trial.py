@@ -94,15 +94,15 @@ _DRAFTS: dict[tuple[str, str, tuple[str, ...]], Draft] = {}
 
 
 def _compiled(point: Point) -> Draft:
-    from dpspec.compiler.passes import compile_draft
+    from dpspec.compiler import passes
 
-    draft = compile_draft(point.parsed)
-    blocking = [d for d in draft.diagnostics if d.severity == "error" and d.code != "DP402"]
-    if blocking or draft.calibrated is None:
+    try:
+        return passes.compiled(point.parsed)
+    except SpecError as error:
+        blocking = [d for d in error.diagnostics if d.severity == "error" and d.code != "DP402"]
         at = ", ".join(f"{k} = {v:g}" for k, v in point.at)
         extra = [Diagnostic("DP411", "info", f"at the point {at}")] if at else []
-        raise SpecError([*blocking, *extra], path=point.parsed.path, text=point.parsed.text)
-    return draft
+        raise SpecError([*blocking, *extra], path=point.parsed.path, text=point.parsed.text) from None
 
 
 def execute(cell: Cell, memory: Any = None) -> CellResult:
