@@ -13,7 +13,7 @@ from typing import Any
 
 from dpspec.algorithms.card import Goal, Loss, Problem
 from dpspec.compiler.draft import Draft, Path, ReleaseDraft
-from dpspec.compiler.files import rows_of
+from dpspec.compiler.files import rows_of, vectors
 from dpspec.compiler.resolve import domain_of, norms, part_rows, set_domain
 from dpspec.data.files import Corners
 from dpspec.domains.variable import NOTHING_SAID
@@ -151,6 +151,7 @@ def _problem(draft: Draft, release: ReleaseDraft) -> Problem:
         loss=loss,
         domains=draft.domains,
         goal=goal,
+        public=vectors(draft, release.index),
     )
     found = of(problem.task).facts(binding_of(draft, release, problem))
     return replace(problem, facts={**facts, **found}) if found else problem

@@ -22,6 +22,7 @@ from dpspec.numeric.norms import OutOfRange
 from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Sequence, Tree
 from dpspec.spec.model import Polytope
 from dpspec.spec.words import BUDGETS, LOSS_CLAIMS, assumed
+from dpspec.tasks.protocol import Refusal as Asked
 from dpspec.tasks.registry import of
 
 
@@ -204,10 +205,14 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
         return refuse(weak.evidence, code="DP407", help="an algorithm whose privacy does not rest on it, or a larger ridge term")
     if weak is not None:
         return refuse(weak.evidence, code="DP210", help=_remedy(weak, problem), place=_unenforced(draft, weak))
+    odd = _odd_file(card, release)
+    if odd is not None:
+        return refuse(odd.message, code=odd.code, help=odd.help, place=(*release.path, *odd.place))
     resolved = resolve_tunables(card, problem, release.release.by.options if release.release.by.algorithm != "auto" else ())
     if isinstance(resolved, Refusal):
         return refuse(resolved.message, code=resolved.code, help=resolved.help, place=_of_option(release, resolved))
     tunables, settings = resolved
+    settings.update({name: Setting(path, path, "the spec") for name, path in release.release.by.files})
     lipschitz = release.certificate.lipschitz if release.certificate is not None else 0.0
     try:
         if STEEP < lipschitz < math.inf and any(s.name == "lipschitz" and s.role == "privacy" for s in statuses):
@@ -262,6 +267,20 @@ def _served(
     predicted = module.predicted(problem, tunables, calibrated) if hasattr(module, "predicted") else None
     eligible = Candidate(card.id, True, (), None if predicted is None else float(predicted))
     return Choice(eligible, module, tunables, settings, tree, statuses)
+
+
+def _odd_file(card: Card, release: ReleaseDraft) -> Asked | None:
+    """An option that is a file and should not be, or is none and should be one."""
+    by = release.release.by
+    for name, path in by.files:
+        if name not in card.vectors:
+            known = f"it has {', '.join(card.vectors)}" if card.vectors else "it reads none"
+            return Asked(f"{card.id} has no option {name} that is a file, {path}", known, ("by", "options", name), "DP405")
+    for name, _ in by.options:
+        if name in card.vectors:
+            what = f"{name} of {card.id} is a file: {card.vectors[name]}"
+            return Asked(what, f'{name} = "{name}.csv"', ("by", "options", name), "DP406")
+    return None
 
 
 def _of_option(release: ReleaseDraft, refusal: Refusal) -> Path | None:
