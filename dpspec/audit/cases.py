@@ -17,8 +17,8 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from dpspec.audit.deployment import Deployment, deployment_of
-from dpspec.audit.vocabulary import NEIGHBOUR_ALIASES, REPLACING
 from dpspec.spec.diagnostics import Diagnostic
+from dpspec.spec.words import NEIGHBOUR_ALIASES, REPLACING
 
 
 @dataclass(frozen=True, slots=True)
