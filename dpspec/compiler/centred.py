@@ -21,10 +21,11 @@ from dpspec.compiler.draft import Draft, ReleaseDraft
 from dpspec.spec.diagnostics import SpecError
 from dpspec.spec.expr import NotANumber, Unbound, evaluate
 from dpspec.spec.model import Box, Domain, Finite, Simplex
+from dpspec.spec.words import ASSUMPTIONS, assumed
 from dpspec.tasks.registry import of
 
 #: Assumptions that say so; sub-gaussian as the documents define it, E exp(<u, x>) <= exp(s^2 |u|^2/2), which forces a mean of 0.
-WORDS: Final = ("centred", "symmetric", "sub-gaussian")
+WORDS: Final = frozenset(word for word, a in ASSUMPTIONS.items() if a.centred)
 
 
 def centred(draft: Draft) -> Draft:
@@ -56,7 +57,7 @@ def _name(node: Any) -> str:
 
 
 def _declared(draft: Draft) -> str | None:
-    return next((a.name for a in draft.analysis.assume if a.name in WORDS and a.of in (None, "x")), None)
+    return next((a.name for a in draft.analysis.assume if assumed(a.name) in WORDS and a.of in (None, "x")), None)
 
 
 def _mean_of_law(draft: Draft) -> Any:

@@ -23,9 +23,6 @@ from dpspec.spec.model import Ball, Box, Polytope, Set, Sparse
 from dpspec.tasks.protocol import Binding
 from dpspec.tasks.registry import of
 
-#: Assumption words that a loss certificate can prove or refute.
-LOSS_CLAIMS = ("lipschitz", "smooth", "convex", "strongly-convex")
-
 
 def certify(draft: Draft) -> Draft:
     for release in draft.releases:

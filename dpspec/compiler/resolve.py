@@ -15,18 +15,7 @@ from dpspec.spec.diagnostics import SpecError
 from dpspec.spec.expr import Expr, NotANumber, Unbound, evaluate
 from dpspec.spec.model import Ball, Box, Finite, Set
 from dpspec.spec.model import Domain as Stated
-
-#: Assumption words whose arguments become facts that tunables and bounds may use: word -> names of its arguments.
-FACTS_OF_ASSUMPTIONS: Mapping[str, tuple[str, ...]] = {
-    "sparse": ("k",),
-    "sub-gaussian": ("sigma",),
-    "sub-exponential": ("zeta",),
-    "eigenvalues": ("eig_min", "eig_max"),
-    "noise-bounded": ("noise_bound",),
-    "moment": ("moment_order", "moment_bound"),
-    "pl": ("pl",),
-}
-
+from dpspec.spec.words import ASSUMPTIONS, assumed
 
 #: Facts that the compiler derives from enforced domains, constraint sets and certificates. Sensitivities rest on them, so a constant of
 #: the spec may not stand in for one that nothing enforces or proves.
@@ -335,7 +324,17 @@ def set_domain(draft: Draft, s: Set, facts: Mapping[str, Number], path: Path, di
 
 def _declared(draft: Draft, facts: dict[str, Number]) -> Draft:
     for i, assumption in enumerate(draft.analysis.assume):
-        names = FACTS_OF_ASSUMPTIONS.get(assumption.name, ())
+        word = assumed(assumption.name, assumption.of)
+        if word not in ASSUMPTIONS:
+            draft = draft.report(
+                "DP224",
+                f"nothing reads the assumption {assumption.name}: no certificate, no bound and no algorithm",
+                path=("assume", i),
+                help="leave it out, or state one of " + ", ".join(ASSUMPTIONS),
+                severity="warning",
+            )
+            continue
+        names = ASSUMPTIONS[word].facts
         values = list(assumption.args) + [e for _, e in assumption.options]
         for name, e in zip(names, values, strict=False):
             draft, value = number(draft, e, facts, ("assume", i), what=f"the constant of {assumption.name}")

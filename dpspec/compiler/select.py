@@ -13,7 +13,7 @@ from typing import Any
 
 from dpspec.algorithms.card import Card, Need, Problem, Tunables
 from dpspec.compiler.calibrate import relation
-from dpspec.compiler.certify import LOSS_CLAIMS, binding_of, domain_path, enforced
+from dpspec.compiler.certify import binding_of, domain_path, enforced
 from dpspec.compiler.draft import AssumptionStatus, Candidate, Draft, Path, ReleaseDraft, Setting
 from dpspec.compiler.resolve import domain_of
 from dpspec.compiler.tunables import Refusal, resolve_tunables
@@ -21,6 +21,7 @@ from dpspec.data.files import Corners
 from dpspec.numeric.norms import OutOfRange
 from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Sequence, Tree
 from dpspec.spec.model import Polytope
+from dpspec.spec.words import BUDGETS, LOSS_CLAIMS, assumed
 from dpspec.tasks.registry import of
 
 
@@ -34,10 +35,6 @@ class Choice:
     assumptions: tuple[AssumptionStatus, ...] = ()
     place: Path | None = None  # of the mistake, where it is not the choice of the algorithm
     help: str = ""
-
-
-#: How a budget of each kind is written.
-BUDGETS = {"pure": "epsilon alone (pure)", "approx": "epsilon with a delta", "zcdp": "rho (zCDP)", "gdp": "mu (Gaussian DP)"}
 
 
 #: Why a card that is no algorithm cannot stand after ``by``.
@@ -117,6 +114,13 @@ def _select(draft: Draft, release: ReleaseDraft) -> Draft:
     candidates = tuple(c.candidate for c in ordered)
     draft = draft.with_release(replace(release, candidates=candidates))
     best = next((c for c in ordered if c.candidate.eligible), None)
+    if best is None and all(c.candidate.code == "task" for c in ordered):
+        return draft.report(
+            "DP401",
+            f"no algorithm serves {of(release.release.task).words[0]}, the task of {release.release.name!r}, under any privacy model",
+            path=path,
+            help="`dpspec algorithms` lists the tasks and privacy models that are served",
+        )
     if best is None:
         near = [c for c in ordered if c.candidate.code != "task"] or ordered
         shared: dict[str, list[Choice]] = {}
@@ -313,7 +317,7 @@ def _status(draft: Draft, release: ReleaseDraft, need: Need) -> AssumptionStatus
             pass
         why = "is declared and nothing enforces it" if domain is not None else "has no bounded domain"
         return AssumptionStatus(need.name, need.role, "declared", f"{variable} {why}: {need.statement}")
-    stated = next((x for x in draft.analysis.assume if x.name == need.name), None)
+    stated = next((x for x in draft.analysis.assume if assumed(x.name, x.of) == need.name), None)
     evidence = "the author's word" if stated is not None else "not stated in the spec"
     return AssumptionStatus(need.name, need.role, "declared", f"{evidence}: {need.statement}")
 

@@ -108,10 +108,11 @@ def substitute(a: Analysis, name: str, value: Expr) -> Analysis:
     if name in constants:
         constants[name] = value
         return a.model_copy(update={"data": a.data.model_copy(update={"constants": tuple(constants.items())})})
-    from dpspec.compiler.resolve import FACTS_OF_ASSUMPTIONS
+    from dpspec.spec.words import ASSUMPTIONS, assumed
 
     for i, assumption in enumerate(a.assume):
-        names = FACTS_OF_ASSUMPTIONS.get(assumption.name, ())
+        word = assumed(assumption.name, assumption.of)
+        names = ASSUMPTIONS[word].facts if word in ASSUMPTIONS else ()
         if name in names and assumption.args:
             args = list(assumption.args)
             args[names.index(name)] = value

@@ -11,10 +11,11 @@ from typing import Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpspec.spec.expr import Expr
+from dpspec.spec.words import Model, Neighbours
+
+__all__ = ["Model", "Neighbours"]
 
 NormName: TypeAlias = Literal["l1", "l2", "linf"]
-Neighbours: TypeAlias = Literal["replace-one", "add-remove", "zero-out"]
-Model: TypeAlias = Literal["central", "nldp", "sldp"]
 Status: TypeAlias = Literal["private", "public"]
 
 

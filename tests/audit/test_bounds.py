@@ -10,24 +10,17 @@ import numpy as np
 import pytest
 
 from dpspec.audit.bounds import delta_range, epsilon_range, rho_range
-from dpspec.audit.components import Component, Context, components, float64_gap, half_win, permute_and_flip, svt_split, vote_loss
+from dpspec.audit.component import Component, Context
+from dpspec.audit.conversions import zcdp_delta, zcdp_epsilon
 from dpspec.audit.deployment import deployment_of
-from dpspec.audit.numerics import (
-    Atoms,
-    GaussianPair,
-    LaplacePair,
-    Reversed,
-    Subsampled,
-    SubsampledReplace,
-    approximate,
-    bracket,
-    compose,
-    over,
-    randomized_response,
-    under,
-    zcdp_delta,
-    zcdp_epsilon,
-)
+from dpspec.audit.events import components
+from dpspec.audit.events._common import float64_gap
+from dpspec.audit.events.laplace import vote_loss
+from dpspec.audit.events.noisy_max import half_win
+from dpspec.audit.events.permute_and_flip import permute_and_flip
+from dpspec.audit.events.svt import svt_split
+from dpspec.audit.losses import bracket, compose, over, under
+from dpspec.audit.pairs import Atoms, GaussianPair, LaplacePair, Reversed, Subsampled, SubsampledReplace, approximate, randomized_response
 from dpspec.audit.static import machine_factor
 
 

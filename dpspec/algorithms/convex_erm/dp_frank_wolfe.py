@@ -25,6 +25,8 @@ from dpspec.algorithms.convex_erm._common import moved, refused
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import ConstraintSet, Vector, constraint_set
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.numeric.norms import lengths
 from dpspec.privacy.mechanisms.exponential import Exponential
 from dpspec.privacy.mechanisms.noisy_max import NoisyMax
@@ -166,7 +168,7 @@ def clipped_gradient(f: Objective, w: Vector, records: Any, n: int, clip: float,
     return total.value / n
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     assert p.loss is not None
     f, over, s = p.objective, _set(p), sensitivity(p, t)
     w = over.start(p.d)
