@@ -354,3 +354,26 @@ def test_a_mean_is_served_under_nldp_and_the_bound_is_printed(delta):
     values = {b.theorem: b.value for b in release.bounds}
     assert values[module.SQUARED] == pytest.approx(release.calibrated.scale("report") ** 2 / 1000 if not delta else values[module.SQUARED])
     assert values[module.LONG] > math.sqrt(values[module.SQUARED])
+
+
+@pytest.mark.parametrize(
+    ("model", "domain", "delta", "help"),
+    [
+        ("central", "x in ball(l2, 1) by scale", "", "delta = 1/n^1.1"),
+        ("central", "", ", delta = 1e-6", "moment(order 2, bound 1) of x"),
+        ("nldp", "", "", "x in ball(l2, 1) by scale"),
+        ("nldp", "", ", delta = 1e-6", "x in ball(l2, 1) by scale"),
+    ],
+)
+def test_what_is_advised_for_a_mean_that_nobody_serves_leads_to_a_plan(model, domain, delta, help):
+    """Before, central said `privacy nldp` and nldp said `privacy central`."""
+    draft = compiled(domain, model, delta)
+    (error,) = [d for d in draft.diagnostics if d.severity == "error"]
+    assert help in error.help
+    text = SPEC.format(domain=domain, model=model, delta=delta or (", delta = 1/n^1.1" if "delta" in help else ""))
+    if help.startswith("moment"):
+        text += f"assume\n  {help}\n"
+    elif help.startswith("x in"):
+        text = text.replace("replace-one\n", f"replace-one\n  {help}\n")
+    followed = compile_draft(parse_text(text, surface="dps"))
+    assert not followed.failed, followed.diagnostics
