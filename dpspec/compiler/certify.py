@@ -126,6 +126,7 @@ def _problem(draft: Draft, release: ReleaseDraft) -> Problem:
             facts["L_inf"] = loss.lipschitz_inf
         if math.isfinite(loss.smooth):
             facts["B"] = loss.smooth
+        facts.update({k: v for k, v in (("pair_spread", loss.spread), ("at_zero", loss.at_zero)) if math.isfinite(v)})
     task = release.release.task
     if isinstance(task, Estimate) and task.what == "subspace" and task.args:
         with contextlib.suppress(Unbound, NotANumber):
@@ -175,6 +176,7 @@ def _loss(certificate: Any) -> Loss:
         lipschitz_inf=float(certificate.lipschitz_inf),
         classes=certificate.classes,
         at_zero=float(certificate.at_zero),
+        spread=float(certificate.spread),
         local=certificate.local,
         slope=float(certificate.slope),
         curve=float(certificate.curve),
