@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from keyword import iskeyword
 from typing import Any, Literal, Protocol, TypeAlias
 
+from dpspec.domains.variable import Variable
 from dpspec.privacy.schedule import Tree
 from dpspec.symbolic.groups import GroupTerm
 
@@ -184,13 +185,23 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
+class Goal:
+    """``expect MEASURE <= at_most with probability``: public numbers, as the author states them."""
+
+    measure: str
+    at_most: float
+    probability: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """The resolved, public facts that an algorithm may read. Nothing here is computed from private records.
 
     ``facts``: numbers by name: ``n``, ``d`` (the number of weights, or of what else is estimated: the d of every formula of a card),
     ``features`` (coordinates of x: another number only where the weights are a matrix), ``m`` (public records), ``x_l2``, ``x_linf``,
     ``y_abs`` (enforced record bounds, absent when not enforced), ``w_radius`` (l2 radius of the constraint set, absent when unbounded),
-    declared constants (``k``, ``sigma``...). ``task``: the set of the spec with its radii and ends as numbers.
+    declared constants (``k``, ``sigma``...), what the task adds (``rank``), ``alpha`` (the target's error, where the spec has no constant
+    of that name). ``task``: the node of the spec with its arguments, and its set with its radii and ends, as numbers.
     """
 
     model: str
@@ -199,7 +210,14 @@ class Problem:
     facts: Mapping[str, float]
     modifiers: frozenset[str] = frozenset()  # labels-only, attribute, online, public
     loss: Loss | None = None
-    objective: Any = None  # vectorised loss/gradient/prox of the release, see dpspec.algorithms.objective
+    oracle: Any = None  # what the algorithm asks, bound by the task: an objective with value, gradient and prox, votes, a latent model
+    domains: Mapping[str, Variable] = field(default_factory=dict)  # of x and y: ``enforced`` is what a record is known to be
+    goal: Goal | None = None  # what the spec expects
+
+    @property
+    def objective(self) -> Any:
+        """The oracle of a ``minimise`` task, :class:`dpspec.algorithms.objective.Objective`."""
+        return self.oracle
 
     @property
     def n(self) -> int:

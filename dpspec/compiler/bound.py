@@ -14,22 +14,15 @@ from typing import Any, Literal, TypeAlias
 from dpspec.algorithms.card import Bound
 from dpspec.compiler.centred import centred, why_centred
 from dpspec.compiler.draft import BoundValue, Draft, ReleaseDraft, Target
-from dpspec.compiler.measures import hint, measurable
+from dpspec.compiler.measures import hint
 from dpspec.compiler.resolve import number
 from dpspec.compiler.tunables import default
 from dpspec.lang.source import parse_expr
+from dpspec.measures.measure import normal
 from dpspec.spec.expr import NotANumber, Num, Unbound, evaluate, names
-from dpspec.spec.model import Estimate, EstimateTheta
+from dpspec.tasks.registry import of
 
 Recompile = Callable[[Draft, str, float], Draft]
-
-#: Names that two documents use for one thing.
-MEASURES = {
-    "l2-error": "l2-error",
-    "l2 error": "l2-error",
-    "l2": "l2-error",
-}
-
 
 #: When to seek the least n and epsilon that meet a target.
 Least: TypeAlias = Literal["always", "missed"]
@@ -78,10 +71,6 @@ def _warnings(release: ReleaseDraft) -> tuple[str, ...]:
         return ("numbers of its analysis leave the range of doubles: nothing is promised here",)
 
 
-def normal(measure: str) -> str:
-    return MEASURES.get(measure, measure.replace(" ", "-"))
-
-
 def environment(release: ReleaseDraft) -> dict[str, Any]:
     """Names a bound's expression may use: facts, numeric tunables, and each draw's noise scale as ``<draw>_scale``."""
     from dpspec.privacy.schedule import draws
@@ -100,37 +89,33 @@ def environment(release: ReleaseDraft) -> dict[str, Any]:
     return env
 
 
-#: Measures of bounds that are computed on the enforced records themselves; every other one compares with a law.
-_ON_RECORDS = ("excess-empirical-risk", "label-error", "reference-frobenius-error", "relative-reference-error")
-
-
 def _conditions(draft: Draft, release: ReleaseDraft, measure: str) -> tuple[str, ...]:
     """What a bound holds if: declared assumptions, and that the law it speaks of is the one of the enforced records."""
-    task = release.release.task if release.problem is None else release.problem.task
-    what = task.what if isinstance(task, Estimate) else ""
+    node = release.release.task if release.problem is None else release.problem.task
+    task = of(node)
     found = []
     for s in release.assumptions:
         if s.role != "utility" or s.status != "declared":
             continue
         text = s.evidence
-        if what == "second-moment" and text.endswith("x has mean 0"):  # needed by the name covariance alone
+        if text.endswith("x has mean 0") and not task.centred(node):  # needed by the name covariance alone
             continue
         said = why_centred(draft) if text.startswith("not stated in the spec: x has mean 0") else None
         found.append(text if said is None else text.replace("not stated in the spec", said))
     if release.problem is not None and release.problem.neighbours == "add-remove":
         found.append("there are n records (any number runs, and how many is private)")
     how = _enforcement(draft, release)
-    if how and release.problem is not None and isinstance(task, (Estimate, EstimateTheta)) and measure not in _ON_RECORDS:
-        of = "the model holds for" if isinstance(task, EstimateTheta) else "the error is measured against the law of"
-        found.append(f"{of} the records as they are enforced ({how}); where that changes records, its bias comes on top")
+    on_records = any(m.name == measure and m.on_records for m in task.measures)
+    if how and release.problem is not None and task.law_is and not on_records:
+        found.append(f"{task.law_is} the records as they are enforced ({how}); where that changes records, its bias comes on top")
     return tuple(found)
 
 
 def _enforcement(draft: Draft, release: ReleaseDraft) -> str:
     """The rules that may change a record, in words; a map only names labels."""
     rules = [f"{d.variable} by {d.by.how}" for d in draft.analysis.data.domains if d.by is not None and d.by.how != "map"]
-    task, radius = release.release.task, None if release.tunables is None else release.tunables.get("r")
-    if isinstance(task, Estimate) and task.what != "mean" and isinstance(radius, (int, float)):
+    radius = of(release.release.task).radius(release.tunables or {})
+    if math.isfinite(radius):
         rules.append(f"x scaled to norm {radius:g} by each client")
     return ", ".join(rules)
 
@@ -232,7 +217,7 @@ def _target(draft: Draft, release: ReleaseDraft, recompile: Recompile | None, le
     if limit is None:
         return draft
     measures = {b.measure for b in release.bounds}
-    known = measurable(release.release.task)
+    known = of(release.release.task).measurable
     if normal(expect.measure) not in (*measures, *known):
         return draft.report(
             "DP413",

@@ -20,36 +20,39 @@ from typing import Any, Final
 from dpspec.compiler.draft import Draft, ReleaseDraft
 from dpspec.spec.diagnostics import SpecError
 from dpspec.spec.expr import NotANumber, Unbound, evaluate
-from dpspec.spec.model import Box, Domain, Estimate, Finite, Simplex
+from dpspec.spec.model import Box, Domain, Finite, Simplex
+from dpspec.tasks.registry import of
 
 #: Assumptions that say so; sub-gaussian as the documents define it, E exp(<u, x>) <= exp(s^2 |u|^2/2), which forces a mean of 0.
 WORDS: Final = ("centred", "symmetric", "sub-gaussian")
-TASKS: Final = ("covariance", "precision", "subspace")
 
 
 def centred(draft: Draft) -> Draft:
     """DP222 for every task whose name needs a mean of 0 that nothing says."""
-    tasks = [(r, r.release.task) for r in draft.releases if isinstance(r.release.task, Estimate) and r.release.task.what in TASKS]
+    tasks = [(r, r.release.task) for r in draft.releases if of(r.release.task).centred(r.release.task)]
     if not tasks:
         return draft
     declared, mean = _declared(draft), _mean_of_law(draft)
     domain = next((d for d in draft.analysis.data.domains if d.variable == "x" and _one_sided(draft, d)), None)
     for release, task in tasks:
-        covariance = task.what == "covariance"
+        other = of(task).uncentred(task)  # what it is planned as where nobody says that the mean is 0
         if domain is not None:
             text = "it needs a mean of 0, and the domain of x holds coordinates of one sign only"
-            draft = _report(draft, release, f"{task.what}(x): {text}", "error")
+            draft = _report(draft, release, f"{_name(task)}: {text}", "error")
         elif declared is None and mean is not None and mean.any():
             text = f"no mean is subtracted, and the law of x has a mean of length {float((mean**2).sum()) ** 0.5:.4g}"
-            draft = _report(draft, release, f"{task.what}(x): {text}", "error" if covariance else "warning")
+            draft = _report(draft, release, f"{_name(task)}: {text}", "warning" if other is None else "error")
         elif declared is None and mean is None:
-            text = f"{task.what}(x): no mean is subtracted, and nothing says that the mean of x is 0"
-            if covariance and release.problem is not None:
-                text += "; what is released is second-moment(x), and the plan calls it so"
-                named = task.model_copy(update={"what": "second-moment"})
-                draft = draft.with_release(replace(release, problem=replace(release.problem, task=named)))
+            text = f"{_name(task)}: no mean is subtracted, and nothing says that the mean of x is 0"
+            if other is not None and release.problem is not None:
+                text += f"; what is released is {_name(other)}, and the plan calls it so"
+                draft = draft.with_release(replace(release, problem=replace(release.problem, task=other)))
             draft = _report(draft, release, text, "warning")
     return draft
+
+
+def _name(node: Any) -> str:
+    return f"{node.what}(x)"
 
 
 def _declared(draft: Draft) -> str | None:
@@ -78,9 +81,8 @@ def why_centred(draft: Draft) -> str | None:
 
 
 def _report(draft: Draft, release: ReleaseDraft, text: str, severity: str) -> Draft:
-    task = release.release.task
-    assert isinstance(task, Estimate)
-    instead = "estimate second-moment(x), which is E x x^T, or " if task.what == "covariance" and severity == "error" else ""
+    other = of(release.release.task).uncentred(release.release.task)
+    instead = f"estimate {_name(other)}, which is E x x^T, or " if other is not None and severity == "error" else ""
     public = "subtract a public mean from the records first and" if severity == "error" else "if it is 0, or a public mean was subtracted,"
     return draft.report(
         "DP222",

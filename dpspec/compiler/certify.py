@@ -6,20 +6,22 @@ may read. A constant that rests on a domain which nothing enforces keeps the sta
 
 from __future__ import annotations
 
-import contextlib
 import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from dpspec.algorithms.card import Loss, Problem
+from dpspec.algorithms.card import Goal, Loss, Problem
 from dpspec.compiler.draft import Draft, Path, ReleaseDraft
 from dpspec.compiler.files import rows_of
 from dpspec.compiler.resolve import domain_of, norms, part_rows, set_domain
 from dpspec.data.files import Corners
 from dpspec.domains.variable import NOTHING_SAID
+from dpspec.measures.measure import normal
 from dpspec.spec.expr import NotANumber, Num, Unbound, evaluate
-from dpspec.spec.model import Ball, Box, Estimate, Minimise, Polytope, Set, Sparse
+from dpspec.spec.model import Ball, Box, Polytope, Set, Sparse
+from dpspec.tasks.protocol import Binding
+from dpspec.tasks.registry import of
 
 #: Assumption words that a loss certificate can prove or refute.
 LOSS_CLAIMS = ("lipschitz", "smooth", "convex", "strongly-convex")
@@ -27,7 +29,7 @@ LOSS_CLAIMS = ("lipschitz", "smooth", "convex", "strongly-convex")
 
 def certify(draft: Draft) -> Draft:
     for release in draft.releases:
-        if isinstance(release.release.task, Minimise):
+        if of(release.release.task).certificate is not None:
             draft, release = _certify_loss(draft, release)
         draft = draft.with_release(replace(release, problem=_problem(draft, release)))
         current = next(r for r in draft.releases if r.index == release.index)
@@ -52,21 +54,19 @@ def enforced(draft: Draft, variable: str) -> bool:
 
 
 def _certify_loss(draft: Draft, release: ReleaseDraft) -> tuple[Draft, ReleaseDraft]:
-    from dpspec.symbolic.certify import certify as prove
     from dpspec.symbolic.findings import claims_from
 
     task = release.release.task
-    assert isinstance(task, Minimise)
+    prove = of(task).certificate
+    assert prove is not None
     path: Path = (*release.path, "task")
     try:
         certificate = prove(
-            task.loss,
-            over=task.over,
+            task,
             x=draft.domains.get("x", NOTHING_SAID).enforced,
             y=draft.domains.get("y", NOTHING_SAID).enforced,
             names=draft.facts,
             claims=claims_from(draft.analysis.assume, draft.facts),
-            pairwise=task.pairwise,
         )
     except (Unbound, NotANumber, ValueError) as error:
         if not draft.failed:
@@ -79,7 +79,21 @@ def _certify_loss(draft: Draft, release: ReleaseDraft) -> tuple[Draft, ReleaseDr
         entry = finding.diagnostic(draft.span(*place))
         if entry not in draft.diagnostics:
             draft = replace(draft, diagnostics=(*draft.diagnostics, entry))
-    return draft, replace(release, certificate=certificate)
+    return _labels(draft, certificate), replace(release, certificate=certificate)
+
+
+def _labels(draft: Draft, certificate: Any) -> Draft:
+    """A finite set of labels that the loss is not written for (DP223)."""
+    from dpspec.symbolic.labels import unfit
+
+    labels = draft.domains.get("y", NOTHING_SAID).known.values
+    wrong = None if certificate.form is None or not labels else unfit(certificate.form, labels)
+    if wrong is None:
+        return draft
+    text = f"the loss does not go with the labels: {wrong}"
+    return draft.report(
+        "DP223", text, path=domain_path(draft, "y"), help="map the labels, or choose the loss that is written for them", severity="warning"
+    )
 
 
 def domain_path(draft: Draft, variable: str) -> Path:
@@ -127,20 +141,40 @@ def _problem(draft: Draft, release: ReleaseDraft) -> Problem:
         if math.isfinite(loss.smooth):
             facts["B"] = loss.smooth
         facts.update({k: v for k, v in (("pair_spread", loss.spread), ("at_zero", loss.at_zero)) if math.isfinite(v)})
-    task = release.release.task
-    if isinstance(task, Estimate) and task.what == "subspace" and task.args:
-        with contextlib.suppress(Unbound, NotANumber):
-            facts["rank"] = float(evaluate(task.args[0], draft.facts))
+    goal = _goal(draft, release)
+    if goal is not None:
+        facts.setdefault("alpha", goal.at_most)
     if "epsilon" not in facts and draft.budget is not None:
         facts["epsilon"] = _nominal_epsilon(facts)
-    return Problem(
+    problem = Problem(
         model=a.privacy.model,
         neighbours=draft.neighbours,
         task=_in_numbers(release.release.task, draft),
         facts=facts,
         modifiers=frozenset(modifiers),
         loss=loss,
+        domains=draft.domains,
+        goal=goal,
     )
+    found = of(problem.task).facts(binding_of(draft, release, problem))
+    return replace(problem, facts={**facts, **found}) if found else problem
+
+
+def binding_of(draft: Draft, release: ReleaseDraft, problem: Problem) -> Binding:
+    """What the release's task knows when it binds."""
+    return Binding(problem.task, problem, release.certificate, draft.facts, draft.analysis, draft.domains)
+
+
+def _goal(draft: Draft, release: ReleaseDraft) -> Goal | None:
+    """The target in numbers; None where there is none, or a number has no value (the pass that decides it says so)."""
+    expect = release.release.expect
+    if expect is None:
+        return None
+    try:
+        probability = None if expect.probability is None else float(evaluate(expect.probability, draft.facts))
+        return Goal(normal(expect.measure), float(evaluate(expect.at_most, draft.facts)), probability)
+    except (Unbound, NotANumber, OverflowError):
+        return None
 
 
 def _in_numbers(task: Any, draft: Draft) -> Any:

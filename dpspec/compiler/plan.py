@@ -185,13 +185,12 @@ def published_json(r: ReleaseDraft) -> dict[str, Any]:
 def task_text(r: ReleaseDraft) -> str:
     """The task as it is planned: a covariance of which nobody says that the mean is 0 is a second moment."""
     from dpspec.lang.printer import task_text as text
-    from dpspec.spec.model import Estimate
+    from dpspec.tasks.registry import of
 
-    task = r.release.task
-    planned = None if r.problem is None else r.problem.task
-    if isinstance(task, Estimate) and isinstance(planned, Estimate):
-        task = task.model_copy(update={"what": planned.what})
-    return text(task)
+    node = r.release.task
+    planned = node if r.problem is None else r.problem.task
+    renamed = of(node).centred(node) and not of(planned).centred(planned)
+    return text(of(node).uncentred(node) if renamed else node)
 
 
 def noise_json(r: ReleaseDraft) -> list[dict[str, Any]]:

@@ -13,14 +13,15 @@ from typing import Any
 
 from dpspec.algorithms.card import Card, Need, Problem, Tunables
 from dpspec.compiler.calibrate import relation
-from dpspec.compiler.certify import LOSS_CLAIMS, domain_path, enforced
+from dpspec.compiler.certify import LOSS_CLAIMS, binding_of, domain_path, enforced
 from dpspec.compiler.draft import AssumptionStatus, Candidate, Draft, Path, ReleaseDraft, Setting
 from dpspec.compiler.resolve import domain_of
 from dpspec.compiler.tunables import Refusal, resolve_tunables
 from dpspec.data.files import Corners
 from dpspec.numeric.norms import OutOfRange
 from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Sequence, Tree
-from dpspec.spec.model import Estimate, Polytope
+from dpspec.spec.model import Polytope
+from dpspec.tasks.registry import of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,16 @@ def select(draft: Draft) -> Draft:
         told = release.certificate is not None and any(f.severity == "error" and f.assumption is None for f in release.certificate.findings)
         missing = release.problem is not None and unread(release.problem)
         if release.problem is not None and release.problem.facts["n"] >= 1 and not told and not missing:  # that has been reported
-            draft = _select(draft, release)
+            asked = _asked(draft, release, release.problem)
+            draft = _select(draft, release) if asked is draft else asked
+    return draft
+
+
+def _asked(draft: Draft, release: ReleaseDraft, problem: Problem) -> Draft:
+    """What the task itself refuses, whoever would serve it."""
+    for found in of(problem.task).check(binding_of(draft, release, problem)):
+        text = f"release {release.release.name!r}: {found.message}"
+        draft = draft.report(found.code, text, path=(*release.path, *found.place), help=found.help)
     return draft
 
 
@@ -165,15 +175,9 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
     def refuse(reason: str, *, code: str = "DP401", help: str = "", place: Path | None = None) -> Choice:
         return Choice(Candidate(card.id, False, (reason,), None, code), place=place, help=help)
 
-    if card.task != problem.task.kind:
-        return refuse(f"it serves the task {card.task}, not {problem.task.kind}", code="task")
-    if isinstance(problem.task, Estimate) and problem.task.of != "x":
-        what, of = problem.task.what, problem.task.of
-        return refuse(
-            f"it estimates {what}(x) from the records x, not {what}({of})",
-            code="DP407",
-            help=f"name that column among the features, and {what}(x)",
-        )
+    words = of(problem.task).words
+    if card.task not in words:
+        return refuse(f"it serves the task {card.task}, not {words[0]}", code="task")
     if problem.model not in card.models:
         return refuse(f"it works under {' and '.join(card.models)}, not under {problem.model}", help=f"privacy {card.models[0]}")
     if release.certificate is not None and not release.certificate.exact_regulariser:

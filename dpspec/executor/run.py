@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from dpspec.compiler.draft import Draft
 from dpspec.compiler.files import base_dir
 from dpspec.compiler.plan import Plan, schedule_json
-from dpspec.executor.bind import arrays, bound_problem, part_of, public_records, values
+from dpspec.executor.bind import bound_problem, part_of, public_records, values
 from dpspec.executor.record import NotWritten, Record, environment
 from dpspec.spec.diagnostics import SpecError
 
@@ -92,6 +92,7 @@ def _drawn(
     from dpspec.data.sources import load
     from dpspec.privacy.meter import Release
     from dpspec.privacy.noise import PublicRandomness, SecureNoise
+    from dpspec.tasks.registry import of
 
     raw = load(
         draft.analysis.data,
@@ -109,7 +110,7 @@ def _drawn(
         meter = Release(release.calibrated, SecureNoise(), mode="release", public=PublicRandomness(0), on_draw=progress)
         estimate = release.module.run(part_of(draft, release, records), problem, release.tunables, meter)
         events += [{"release": release.release.name, **event} for event in meter.close()]
-        outputs[release.release.name] = arrays(estimate, problem)
+        outputs[release.release.name] = of(release.release.task).arrays(estimate, problem)
     return events, outputs
 
 

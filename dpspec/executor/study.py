@@ -77,7 +77,7 @@ def study(
         trials = MOST_TRIALS
     d = design(parsed, trials=trials, seed=seed, vary=words, compare=compare, quick=quick)
     drafts = [compiled(p) for p in d.points]  # every point must have a plan before anything runs
-    from dpspec.executor.measures import choose
+    from dpspec.compiler.measures import choose
 
     for release in (r for draft in drafts for r in draft.releases):
         choose(release)  # every target must be measurable too

@@ -286,12 +286,12 @@ def test_label_error_counts_the_largest_margin():
     from types import SimpleNamespace
 
     from dpspec.data.records import Records
-    from dpspec.executor.measures import MEASURES
+    from dpspec.measures.risk import LABEL_ERROR
 
     w = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])
     r = Records(np.array([[2.0, 1.0], [1.0, 2.0], [-1.0, -1.0], [3.0, 0.0]]), np.array([0.0, 1.0, 2.0, 1.0]))
     trial = SimpleNamespace(records=r, problem=SimpleNamespace(loss=SimpleNamespace(classes=3)))
-    assert MEASURES["label-error"](w.ravel(), trial) == 0.25
+    assert LABEL_ERROR.of(w.ravel(), trial) == 0.25
 
 
 def test_a_shared_reason_is_said_once_and_its_repair_fits():

@@ -1,7 +1,8 @@
-"""Non-private references of vector-valued releases: what the same records give without noise. Study mode only.
+"""``estimate theta in MODEL``: the parameter of a regression.
+
+What the same records give without noise, in study mode only:
 
 =========================================  ==================================================================================
-``minimise LOSS over SET``                 the minimiser of its objective, :func:`dpspec.algorithms.objective.optimum`
 ``y = <theta, x> + noise``                 ordinary least squares; over a set, least squares over it
 ``y = f(<theta, x>) + noise``              least squares through f, (1/2n) sum (f(<theta, x_i>) - y_i)^2, from the linear fit
 ``y ~ glm(link)``                          maximum likelihood: logistic (labels 0/1 or -1/1), poisson/log, linear/identity
@@ -13,6 +14,8 @@ Gaussian x points in the direction of theta whatever f is (Brillinger 1983). A l
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -20,7 +23,10 @@ from numpy.typing import NDArray
 
 from dpspec.algorithms.card import Problem
 from dpspec.algorithms.sets import REALS, constraint_set
-from dpspec.spec.model import EstimateTheta, Minimise
+from dpspec.measures.risk import LABEL_ERROR
+from dpspec.measures.vector import DISTANCES, SUPPORT_ERROR
+from dpspec.spec.model import EstimateTheta
+from dpspec.tasks.protocol import Reference, Task
 
 Vector: TypeAlias = NDArray[np.float64]
 
@@ -28,20 +34,16 @@ Vector: TypeAlias = NDArray[np.float64]
 DENSE: Final = 2048
 
 
-def reference(records: Any, problem: Problem) -> tuple[Vector | None, float | None]:
-    """The non-private estimate of a release and, for ``minimise``, the least value of its objective on these records."""
+def reference(records: Any, problem: Problem, settings: Mapping[str, Any]) -> Reference:
+    """The estimate of the table above; none without responses or for a link that is not in it."""
     from dpspec.algorithms.objective import optimum
 
     task = problem.task
-    if isinstance(task, Minimise):
-        return optimum(problem.objective, records)
-    if not isinstance(task, EstimateTheta) or not records.has_y:
+    if not records.has_y:
         return None, None
     over = constraint_set(task.over, problem.facts)
     if task.form == "linear" and over is REALS:
         return least_squares(records), None
-    from dataclasses import replace
-
     objective = _regression(task, records, problem)
     if objective is None:
         return None, None
@@ -107,3 +109,15 @@ def _iterated(records: Any) -> Vector:
     y = np.concatenate([y for _, y in records.blocks()])
     solution: Vector = lsmr(operator, y, atol=1e-12, btol=1e-12, conlim=1e12, maxiter=1000)[0]
     return solution
+
+
+TASK = Task(
+    name="theta",
+    serves=lambda node: isinstance(node, EstimateTheta),
+    words=("estimate-theta", "theta"),
+    measures=(*DISTANCES, SUPPORT_ERROR, LABEL_ERROR),
+    reference=reference,
+    enforced_truth="regression",
+    law_is="the model holds for",
+    extremes="labels",
+)

@@ -2,8 +2,8 @@
 refute the declaration and not the bound: it is never called violated.
 
 A constant counts for a bound when its name stands in the bound's expression: ``tau`` of a mean, the second moment of a coordinate; ``k``,
-the off-diagonal non-zeros a column of a second moment; ``k_x``, the rows of its leading eigenvectors. (Eigenvalues and gaps are in
-:func:`dpspec.executor.measures_matrix.unmet`.) Where the truth was computed from a sample, the spread of its parts is left as room.
+the off-diagonal non-zeros a column of a second moment; ``k_x``, the rows of its leading eigenvectors. Where the truth was computed from a
+sample, the spread of its parts is left as room.
 """
 
 from __future__ import annotations
@@ -21,22 +21,18 @@ Matrix = NDArray[np.float64]
 _NEGLIGIBLE: Final = 0.01
 
 
-def broken(release: Any, problem: Any, law: Any, records: Any, parts: tuple[Any, ...] = (), room: float = 0.0) -> Iterator[str]:
-    """What is declared, used by an explicit bound of the release, and false of ``law``, in words. ``records``: of the trial, for laws
-    whose moments are not known."""
+def used_by_bounds(release: Any) -> set[str]:
+    """The names in the explicit upper bounds of a release."""
     from dpspec.lang.source import parse_expr
     from dpspec.spec.expr import names
 
-    task, settings = problem.task, release.tunables or {}
-    if task.kind != "estimate":
-        return
-    used = {n for b in release.bounds if b.kind == "explicit" and b.type == "upper" for n in names(parse_expr(b.expression))}
-    if task.what == "mean" and "tau" in used and "tau" in settings:
-        most, slack = _coordinates(law, records, parts, room)
-        if most - slack > float(settings["tau"]) * (1 + 1e-9):
-            yield f"a coordinate has a larger second moment than tau = {float(settings['tau']):.4g}, which is declared"
-    known = getattr(law, "covariance", None) is not None and getattr(law, "mean", None) is not None
-    if task.what == "mean" or not known:
+    return {n for b in release.bounds if b.kind == "explicit" and b.type == "upper" for n in names(parse_expr(b.expression))}
+
+
+def of_a_moment(release: Any, problem: Any, law: Any, records: Any, parts: tuple[Any, ...] = (), room: float = 0.0) -> Iterator[str]:
+    """What is declared of a second moment, used by an explicit bound of the release, and false of ``law``, in words."""
+    used = used_by_bounds(release)
+    if getattr(law, "covariance", None) is None or getattr(law, "mean", None) is None:
         return
     if "k" in used and "k" in problem.facts and _columns(law, parts, room, int(problem.facts["k"])):
         yield f"a column of the second moment has more than the {int(problem.facts['k'])} off-diagonal non-zeros that are declared"
@@ -54,7 +50,7 @@ def _slack(values: list[Matrix], room: float) -> Any:
     return room * np.std(values, axis=0, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else 0.0
 
 
-def _coordinates(law: Any, records: Any, parts: tuple[Any, ...], room: float) -> tuple[float, float]:
+def largest_coordinate(law: Any, records: Any, parts: tuple[Any, ...], room: float) -> tuple[float, float]:
     """The largest E x_j^2, and the room; of the records at hand where the law does not tell."""
     if getattr(law, "covariance", None) is None or getattr(law, "mean", None) is None:
         total = sum(np.square(np.asarray(x)).sum(axis=0) for x, _ in records.blocks())
