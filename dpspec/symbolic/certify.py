@@ -254,17 +254,19 @@ def _drop(results: _Results, margin: Margin) -> float:
     over margins and labels is enclosed."""
     found = 0.0
     for case, result in results:
-        values = [(v, v) for v in case.y.values] or [(case.y.low, case.y.high)]
-        for low, high in values:
-            if low is None or high is None:
-                if result.name != "biweight":
-                    return math.inf
-                low, high = Fraction(0), Fraction(0)  # at its largest whatever y is, see below
-            found = max(found, _fall(case, result.name, margin, low, high))
+        if result.name == "biweight":  # at most c^2/6, whatever y is
+            ends: list[tuple[Fraction, Fraction]] = [(Fraction(0), Fraction(0))]
+        elif case.y.values or case.y.low is None or case.y.high is None:
+            ends = [(v, v) for v in case.y.values]
+        else:
+            ends = [(case.y.low, case.y.high)]
+        if not ends:
+            return math.inf
+        found = max(found, *(_fall(case, margin, low, high) for low, high in ends))
     return found
 
 
-def _fall(case: Case, name: str, margin: Margin, low: Fraction, high: Fraction) -> float:
+def _fall(case: Case, margin: Margin, low: Fraction, high: Fraction) -> float:
     from dpspec.symbolic.enclose import supremum
 
     form, origin = drop_free(case.form), (Fraction(0), Fraction(0), low, high)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +123,7 @@ class PairLoss:
         return out
 
 
+@lru_cache(maxsize=64)
 def pair_loss(name: str, form: Poly, y: Domain) -> PairLoss:
     """The functions of a certified pairwise data part. Raises NoNormalForm as :func:`dpspec.symbolic.parts.cases` does."""
     return PairLoss(name, form, cases(form, True, y), y.values)
