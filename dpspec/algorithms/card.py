@@ -105,6 +105,7 @@ class Card:
     tunables: Mapping[str, Tunable] = field(default_factory=dict)
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # word-valued options and their words, default first
     bounds: tuple[Bound, ...] = ()
+    no_bound: str = ""  # why ``bounds`` is empty: no document states one
     faults: tuple[Fault, ...] = ()
     cost: Mapping[str, str] = field(default_factory=dict)  # gradients, rounds, bits_per_user, memory_bytes
     role: Role = "algorithm"

@@ -178,6 +178,8 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
     words = of(problem.task).words
     if card.task not in words:
         return refuse(f"it serves the task {card.task}, not {words[0]}", code="task")
+    for found in of(problem.task).check(binding_of(draft, release, problem)):
+        return refuse(found.message, code=found.code, help=found.help, place=(*release.path, *found.place))
     if problem.model not in card.models:
         return refuse(f"it works under {' and '.join(card.models)}, not under {problem.model}", help=f"privacy {card.models[0]}")
     if release.certificate is not None and not release.certificate.exact_regulariser:

@@ -35,6 +35,7 @@ TASK = Task(
     serves=lambda node: isinstance(node, Estimate) and node.what == "mean",
     words=("estimate", "mean"),
     measures=(*DISTANCES, SUPPORT_ERROR),
+    labelled=lambda node: False,
     check=of_the_records,
     truth=truth,
     enforced_truth="moments",

@@ -47,8 +47,8 @@ def tau(found) -> float:
 def test_no_algorithm_estimates_something_of_y(what: str) -> None:
     """All of them read x. Before, mean(y) was planned, and mean(x) released under its name."""
     found = draft(what=f"{what}(y)", by="auto")
-    assert [d.code for d in found.diagnostics if d.severity == "error"] == ["DP401"]
-    assert not any(c.eligible for c in found.releases[0].candidates)
+    assert [d.code for d in found.diagnostics if d.severity == "error"] == ["DP407"]
+    assert found.releases[0].module is None
     release = found.releases[0]
     served = [m for m in all_modules() if m.CARD.role == "algorithm" and m.CARD.task == "estimate"]
     assert served

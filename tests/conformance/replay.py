@@ -7,6 +7,7 @@ that the sensitivity can be measured along one transcript: that is the adaptive-
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -122,6 +123,7 @@ class Moved:
 
     counts: dict[str, int]
     shares: dict[str, float]
+    apart: float = 0.0  # all values together, in l2: tells pairs apart that move a local draw alike
 
 
 def moved(c: Case, before: Blind, after: Blind) -> Moved:
@@ -129,13 +131,14 @@ def moved(c: Case, before: Blind, after: Blind) -> Moved:
     one by more than its sensitivity."""
     planned, tolerance = draws(c.release.tree), float(c.release.tunables.get("tolerance", 0.0))
     assert [name for name, _ in before.seen] == [name for name, _ in after.seen], "the calls depend on the records"
-    counts, shares = dict.fromkeys(planned, 0), dict.fromkeys(planned, 0.0)
+    counts, shares, apart = dict.fromkeys(planned, 0), dict.fromkeys(planned, 0.0), 0.0
     for (name, u), (_, v) in zip(before.seen, after.seen, strict=True):
         if u is None:
             continue
         leaf = leaf_of(planned, name)
         if leaf.draw.per == "user":
             users = int((rows(u) != rows(v)).any(axis=1).sum())
+            apart = math.hypot(apart, float(np.linalg.norm(rows(u) - rows(v))))
             counts[name] += users
             shares[name] = max(shares[name], float(users > 0))
             continue
@@ -144,9 +147,10 @@ def moved(c: Case, before: Blind, after: Blind) -> Moved:
         assert distance <= mechanism.sensitivity * (1 + 1e-9) + 1e-12, f"{name} moves further than its sensitivity"
         counts[leaf.draw.name] += int(distance > 0)
         shares[leaf.draw.name] = max(shares[leaf.draw.name], distance / mechanism.sensitivity)
+        apart = math.hypot(apart, distance / mechanism.sensitivity)
     for name, leaf in planned.items():
         assert counts[name] <= leaf.count, f"one record moves {counts[name]} values of {name}, planned are {leaf.count}"
-    return Moved(counts, shares)
+    return Moved(counts, shares, apart)
 
 
 def bases(c: Case) -> list[tuple[np.ndarray, np.ndarray, int]]:
@@ -198,6 +202,12 @@ def movements(c: Case, relation: str, module: Any = None, surroundings: int = 2)
                 assert differ(p, q), "the neighbours are one after enforcement"
                 found.append((moved(c, before, after), (one, other)))
     return found
+
+
+def nastiest(c: Case, relation: str) -> Pair:
+    """The neighbouring pair of extreme records, beside records of the least x, whose draws are furthest apart."""
+    found = movements(c, relation, surroundings=1)
+    return max(found, key=lambda item: (item[0].apart, max(item[0].shares.values())))[1]
 
 
 def worst(found: list[tuple[Moved, Pair]]) -> dict[str, float]:

@@ -131,7 +131,7 @@ def outcome(plan: Plan, memory: Any, out: Path | None, heard: Any) -> Any:
             return type(error).__name__, "not a finding", steps, tuple(heard.readouterr())
     body = {k: v for k, v in record.body.items() if k != "started"}
     arrays = {(name, k): (np.shape(v), np.asarray(v).dtype.str) for name, found in record.outputs.items() for k, v in found.items()}
-    finite = {name: bool(np.isfinite(np.asarray(found["theta"])).all()) for name, found in record.outputs.items()}
+    finite = {name: all(bool(np.isfinite(np.asarray(v)).all()) for v in found.values()) for name, found in record.outputs.items()}
     files: list[Any] = []
     if out is not None:
         started = json.loads((out / "record.json").read_text(encoding="utf-8"))["started"]
