@@ -40,7 +40,7 @@ privacy central
   {budget}
 release r
   minimise pairwise {loss} over {over}
-  by off-pair-c{options}
+  by {algorithm}{options}
 """
 
 
@@ -52,10 +52,11 @@ def drafted(
     neighbours: str = "replace-one",
     budget: str = "epsilon = 1, delta = 1e-6",
     options: str = "",
+    algorithm: str = "off-pair-c",
 ) -> Any:
     how = "map(0 -> -1, 1 -> 1)"
     more = f" with {options}" if options else ""
-    text = SPEC.format(n=n, d=d, loss=loss, over=over, neighbours=neighbours, budget=budget, options=more, how=how)
+    text = SPEC.format(n=n, d=d, loss=loss, over=over, neighbours=neighbours, budget=budget, options=more, how=how, algorithm=algorithm)
     return compile_draft(parse_text(text, surface="dps"))
 
 
