@@ -22,7 +22,20 @@ def gradient_norm(w: Array, trial: Trial) -> float:
     return float(np.linalg.norm(w - f.prox(w - step * gradient, step)) / step)
 
 
+def frank_wolfe_gap(w: Array, trial: Trial) -> float:
+    """max over v in the set of <grad F(w), w - v> on the records of the trial, F with its ridge: zero at stationary points alone, and at least
+    F(w) - F* where F is convex. Raises LookupError over an unbounded set."""
+    f = trial.problem.oracle
+    gradient = f.gradient(w, trial.records)
+    try:
+        best = f.over.minimise_linear(gradient)
+    except ValueError:
+        raise LookupError("the Frank-Wolfe gap is that of a bounded set") from None
+    return float(gradient @ (w - best))
+
+
 GRADIENT_NORM: Final = Measure("gradient-norm", gradient_norm, "records", compared=False)
+FRANK_WOLFE_GAP: Final = Measure("frank-wolfe-gap", frank_wolfe_gap, "records", compared=False)
 
 #: Measures of tasks that stand in files of their own, by the name of the task.
-FOR: Final = {"minimise": (GRADIENT_NORM,)}
+FOR: Final = {"minimise": (GRADIENT_NORM, FRANK_WOLFE_GAP)}
