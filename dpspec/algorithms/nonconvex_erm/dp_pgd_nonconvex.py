@@ -43,8 +43,9 @@ import numpy as np
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
-from dpspec.algorithms.gradients import LARGEST, mean_sensitivity, noisy_gradient, norm
-from dpspec.algorithms.sets import Vector, constraint_set
+from dpspec.algorithms.gradients import mean_sensitivity, noisy_gradient, norm
+from dpspec.algorithms.nonconvex_erm._common import gap, kept, refused
+from dpspec.algorithms.sets import Vector
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Repeat, Tree
 
@@ -202,29 +203,13 @@ def accepts(p: Problem, t: Tunables) -> str | None:
     return refused(p) or (None if t.eta > 0 else "the step size must be positive")
 
 
-def refused(p: Problem) -> str | None:
-    """What the gradient methods of this family require of a loss."""
-    loss = p.loss
-    if loss is None:
-        return "the loss has no certificate"
-    if not (math.isfinite(loss.lipschitz) and loss.lipschitz > 0):
-        return "no finite Lipschitz constant of the loss is proved over the enforced record domain"
-    if not loss.lipschitz * p.n < LARGEST:
-        return "the sum of the records' gradients may leave the range of doubles"
-    if not math.isfinite(loss.smooth):
-        return "no finite smoothness constant of the loss is proved, and its steps need one"
-    if p.task.over.kind == "sparse":
-        return "the k-sparse vectors are not a convex set"
-    return None
-
-
 def schedule(p: Problem, t: Tunables) -> Tree:
     return Repeat(Draw("gradient", Gaussian(mean_sensitivity(p), p.d)), t.T)
 
 
 def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
-    f, kept = p.objective, _kept(t)
-    chosen = t.T - kept + int(release.public.generator("iterate").integers(kept))
+    f, last = p.objective, kept(t)
+    chosen = t.T - last + int(release.public.generator("iterate").integers(last))
     w = f.over.start(p.d)
     found, least = w, math.inf
     for k in range(t.T):
@@ -232,7 +217,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
         following: Vector = f.prox(w - t.eta * noisy, t.eta)
         if t.output == "best-noisy":
             length = norm((w - following) / t.eta)
-            if k >= t.T - kept and length < least:
+            if k >= t.T - last and length < least:
                 found, least = w, length
         elif k == chosen:
             found = w
@@ -240,28 +225,9 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
     return Estimate(np.asarray(w if t.output == "last" else found))
 
 
-def _kept(t: Tunables) -> int:
-    """Of how many of the last iterates the released one is one."""
-    return max(1, math.ceil(float(t.tail) * int(t.T)))
-
-
-def gap(p: Problem) -> float:
-    """A public bound of (F + r)(w_0) - min: the range of the loss above its infimum at 0, or the slope times the extent of the set."""
-    assert p.loss is not None
-    over = constraint_set(p.task.over, p.facts)
-    far, start = over.distance_bound(p.d), over.start(p.d)
-    found = math.inf
-    if math.isfinite(far):
-        slope = p.loss.lipschitz + p.loss.l2 * norm(start)
-        if norm(start) > 0:  # elsewhere penalties are least at w_0
-            slope += p.loss.penalty_slope(p.d)
-        found = slope * far
-    return min(found, p.loss.at_zero) if norm(start) == 0 else found
-
-
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     assert p.loss is not None
-    S, DF, d, eta, T, K = p.loss.smooth + p.loss.l2, gap(p), p.d, t.eta, t.T, _kept(t)
+    S, DF, d, eta, T, K = p.loss.smooth + p.loss.l2, gap(p), p.d, t.eta, t.T, kept(t)
     if t.output != "random" or not math.isfinite(DF) or eta * S > 1 + 1e-12:
         return {}
     noise = d * calibrated.scale("gradient") ** 2 * T / K
@@ -274,8 +240,11 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     return {name: value for name, value in found.items() if value <= most}  # a larger one says nothing
 
 
-def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
-    """Norm of the gradient: the plain bound at the tuning gap."""
+def predicted(p: Problem, t: Tunables, calibrated: Any) -> float | None:
+    """Norm of the gradient: the plain bound at the tuning gap. Of a convex loss none: methods for those predict an excess risk, and the two
+    are not compared."""
+    if p.loss is not None and p.loss.convex:
+        return None
     noise = p.d * calibrated.scale("gradient") ** 2
     return math.sqrt(2 * t.gap / (t.eta * t.T) + t.smoothness * t.eta * noise)
 
