@@ -13,6 +13,7 @@ COMMANDS = {
     "plan": "the plan: what will be released, with which noise, under which guarantee",
     "diff": "what became weaker or stronger between two specs or plans",
     "run": "release mode: execute the plan on private data",
+    "ledger": "budgets that outlive a process: accounts, what is left, proofs",
     "study": "study mode: measured error against the bounds",
     "audit": "a deployment, record or channel against its stated guarantee",
     "report": "an HTML page, or the terminal form, of stored results",
@@ -81,7 +82,10 @@ def build(only: str | None = None) -> Any:
         if only is not None and name != only:
             continue
         module = importlib.import_module(f"dpspec.cli.{name}")
-        app.command(name, short_help=help_text)(module.command)
+        if hasattr(module, "app"):  # a group of commands
+            app.add_typer(module.app, name=name, short_help=help_text)
+        else:
+            app.command(name, short_help=help_text)(module.command)
     return app
 
 
