@@ -132,8 +132,7 @@ class Ledger:
         found = connection.execute(
             sa.select(store.entries.c.body).where(store.entries.c.kind == "reserve").order_by(store.entries.c.seq.desc()).limit(1)
         ).scalar()
-        mark = None if found is None else json.loads(found)["clock"]
-        return clock.stamp(self.time, last, mark)
+        return clock.stamp(self.time, last, {} if found is None else json.loads(found)["clock"])
 
     # ------------------------------------------------------------------------------------------------------------ writing
 

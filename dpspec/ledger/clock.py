@@ -1,8 +1,8 @@
 """Time for windows: it never goes back, and a clock that is set forward frees no budget.
 
-An entry's time is at least that of every earlier one. Where the last entry was made since this machine was started, no more time can have
-gone by than the machine has been up since (and two minutes), whatever the clock says. Another machine's clock, or one that was set while
-all were off, is believed: who needs more than that lets a time server or the database keep the time, or has no windows.
+An entry's time is at least that of every earlier one. Of each start of a machine that has reserved, the first reservation's time and uptime
+are carried along: a later one of the same start cannot be further from it than the machine has been up since (and two minutes in all),
+whatever its clock says. A machine that was started since, or that is new to the ledger, is believed once, when it comes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 _SLACK = 120.0
+_MACHINES = 32  # starts whose anchors are carried along
 KINDS = ("day", "week", "month", "year")
 
 
@@ -36,16 +37,20 @@ class Clock:
             return ""
 
 
-def stamp(clock: Clock, last: str | None, mark: Mapping[str, Any] | None) -> tuple[dt.datetime, dict[str, Any]]:
-    """The time of the next entry, and the mark to keep with it. ``last``: the latest time in the ledger; ``mark``: that of the last
-    entry."""
+def stamp(clock: Clock, last: str | None, anchors: Mapping[str, Any]) -> tuple[dt.datetime, dict[str, Any]]:
+    """The time of the next entry, and the anchors to keep with it. ``last``: the latest time in the ledger; ``anchors``: of the last
+    reservation, ``[uptime, time]`` for each start of a machine."""
     now, up, boot = clock.now(), clock.up(), clock.boot()
-    if mark is not None and boot and mark.get("boot") == boot and up >= float(mark["up"]):
-        now = min(now, parse(str(mark["at"])) + dt.timedelta(seconds=up - float(mark["up"]) + _SLACK))
+    anchor = anchors.get(boot) if boot else None
+    if anchor is not None and up >= float(anchor[0]):
+        now = min(now, parse(str(anchor[1])) + dt.timedelta(seconds=up - float(anchor[0]) + _SLACK))
     if last is not None:
         now = max(now, parse(last))
     now = now.replace(microsecond=0)
-    return now, {"boot": boot, "up": round(up, 3), "at": text(now)}
+    kept = {k: v for k, v in list(anchors.items())[-_MACHINES:] if k != boot}
+    if boot:
+        kept[boot] = anchor if anchor is not None else [round(up, 3), text(now)]
+    return now, kept
 
 
 def text(moment: dt.datetime) -> str:

@@ -85,18 +85,31 @@ def reaching(url: sa.URL) -> Iterator[None]:
 
 
 def engine(url: sa.URL) -> sa.Engine:
-    if url.get_backend_name() != "sqlite":
-        return sa.create_engine(url, isolation_level="SERIALIZABLE", pool_pre_ping=True, pool_size=2)
-    made = sa.create_engine(url, poolclass=sa.pool.NullPool, connect_args={"timeout": _WAIT, "isolation_level": None})
+    """Connections are kept open (the last one that a SQLite file loses writes it anew), and never used by a forked child."""
+    if url.get_backend_name() == "sqlite":
+        words = {"timeout": _WAIT, "isolation_level": None, "check_same_thread": False}
+        made = sa.create_engine(url, poolclass=sa.pool.QueuePool, pool_size=1, max_overflow=32, connect_args=words)
+    else:
+        made = sa.create_engine(url, isolation_level="SERIALIZABLE", pool_pre_ping=True, pool_size=1, max_overflow=32)
 
     @sa.event.listens_for(made, "connect")
-    def prepare(connection: Any, _: Any) -> None:
-        connection.execute("PRAGMA synchronous=FULL")  # a reservation is on the disk before noise is drawn
+    def prepare(connection: Any, record: Any) -> None:
+        record.info["process"] = os.getpid()
+        if url.get_backend_name() == "sqlite":
+            connection.execute("PRAGMA synchronous=FULL")  # a reservation is on the disk before noise is drawn
 
-    @sa.event.listens_for(made, "begin")
-    def begin(connection: Any) -> None:
-        writing = connection.get_execution_options().get("writing", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+    @sa.event.listens_for(made, "checkout")
+    def own(_: Any, record: Any, proxy: Any) -> None:
+        if record.info["process"] != os.getpid():
+            record.dbapi_connection = proxy.dbapi_connection = None
+            raise sa.exc.DisconnectionError("the connection of another process")
+
+    if url.get_backend_name() == "sqlite":
+
+        @sa.event.listens_for(made, "begin")
+        def begin(connection: Any) -> None:
+            writing = connection.get_execution_options().get("writing", False)
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
     return made
 
