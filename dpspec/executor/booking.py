@@ -186,13 +186,18 @@ def _planned(parsed: Parsed, word: str, value: str) -> Plan | None:
         return None
 
 
+def _beyond(share: float) -> float:
+    """A share that does not fit: above 1 in doubles too."""
+    return max(share, 1 + 1e-9)
+
+
 def _share(room: list[tuple[Account, Cost]], plan: Plan | None) -> float:
-    """The largest share of a limit that would be spent after ``plan``."""
+    """The largest share of a limit that would be spent after ``plan``; infinite where it does not fit."""
     from dpspec.ledger.costs import added, cost_of
-    from dpspec.ledger.limits import used
+    from dpspec.ledger.limits import fits, used
 
     shares = []
     for account, spent in room:
         total = spent if plan is None else added(spent, cost_of(schedule_json(plan.draft), account.limit.measures()))
-        shares.append(used(account.limit, total))
+        shares.append(used(account.limit, total) if plan is None or fits(account.limit, total) else _beyond(used(account.limit, total)))
     return max(shares)

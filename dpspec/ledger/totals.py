@@ -183,6 +183,18 @@ def _of_direction(kinds: Kinds, delta: Fraction) -> float:
     return best * (1 + 1e-12)
 
 
+def _delta(composition: Composition, epsilon: float, tilt: float, least: float) -> tuple[float, float]:
+    """delta at ``epsilon`` and a tilt; of one use alone without a transform, whose window would cost a few percent of its few points."""
+    import numpy as np
+
+    if composition.counts != (1,):
+        return composition.delta(epsilon, tilt, least)
+    (one,) = composition.laws
+    over = one.losses - epsilon
+    part = over > 0
+    return float(one.mass[part] @ -np.expm1(-over[part])) * (1 + 1e-9) + one.infinite, tilt
+
+
 def _root(composition: Composition, near: float, delta: Fraction) -> float:
     """The least epsilon, within 1e-6 of it, that is shown to spend ``delta``; infinite where none is found. Secants inside a bracket, on
     the logarithm of delta."""
@@ -191,7 +203,7 @@ def _root(composition: Composition, near: float, delta: Fraction) -> float:
     low, high = (0.0, math.inf), (math.inf, 0.0)  # (epsilon, log of delta over the goal): too little, enough
     epsilon = near
     for turn in range(60):
-        value, tilt = composition.delta(epsilon, tilt, _LOST * goal)
+        value, tilt = _delta(composition, epsilon, tilt, _LOST * goal)
         gap = (math.log(value) if value > 0 else -800.0) - target
         if value <= goal:
             high = (epsilon, gap)
@@ -236,6 +248,9 @@ def _composed(kinds: Kinds, mu: float, epsilon: float, delta: Fraction) -> Compo
     flat = uses + [_use(key, n * times) for ways, times in inside for key, n in ways[0]]
     tilt = max(1.0, min(-math.log(float(delta)) / epsilon, 1 / float(delta)))
     step = pitch(tuple(flat), epsilon, tilt, _ERROR)
+    curved = [use.pair.parameter for use in flat if use.pair.kind in ("laplace", "bounded-range") and use.how == "all"]
+    if curved:  # the rule of the pitch is for many uses; of one, chords on few points are seen
+        step /= max(1, math.ceil(400 * step / max(curved)))
     tail = _LOST * float(delta) / sum(use.count for use in flat)
     laws = [law(use, step, tail, epsilon + 40.0) for use in uses]
     counts = [use.count for use in uses]

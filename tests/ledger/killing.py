@@ -56,7 +56,7 @@ def spawn(url: str, journal: Path, seed: int, rounds: int) -> int:
         os._exit(code)
 
 
-def run(url: str, folder: Path, kills: int, writers: int, seed: int) -> int:
+def run(url: str, folder: Path, kills: int, writers: int, seed: int, pause: float = 0.5) -> int:
     """``kills`` kills at random times, of ``writers`` writers at a time; each that is killed gives way to a new one. How many were
     killed."""
     rng = random.Random(seed)
@@ -70,7 +70,7 @@ def run(url: str, folder: Path, kills: int, writers: int, seed: int) -> int:
             while len(alive) < writers:
                 count += 1
                 alive.append(spawn(url, folder / f"w{count}.txt", seed + count, 10**6))
-            time.sleep(rng.random() * 0.4 / writers)
+            time.sleep(rng.random() * pause / writers)
             pid = alive.pop(rng.randrange(len(alive)))
             os.kill(pid, signal.SIGKILL)
             _, status = os.waitpid(pid, 0)

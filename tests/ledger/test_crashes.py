@@ -31,9 +31,9 @@ def opened(url: str, whole: Fraction = WHOLE, part: Fraction = PART) -> None:
     ledger.dispose()
 
 
-def killed(url: str, folder: Path, kills: int, writers: int, seed: int) -> int:
+def killed(url: str, folder: Path, kills: int, writers: int, seed: int, pause: float = 0.5) -> int:
     folder.mkdir()
-    count = run(url, folder, kills, writers, seed)
+    count = run(url, folder, kills, writers, seed, pause)
     assert [p.read_text() for p in folder.glob("*.error")] == []
     return count
 
@@ -105,7 +105,7 @@ def test_a_thousand_kills_of_sixteen_writers_on_sqlite(tmp_path: Path) -> None:
     url = str(tmp_path / "book.db")
     whole = Fraction(16)
     opened(url, whole)
-    assert killed(url, tmp_path / "notes", 1000, 16, seed=1) >= 1000
+    assert killed(url, tmp_path / "notes", 1000, 16, seed=1, pause=2.0) >= 1000
     found = recomputed(url, tmp_path / "notes", whole)
     assert found["refused"] > 0
     print(found)
@@ -121,7 +121,7 @@ def test_writers_that_are_killed_on_postgresql(tmp_path: Path, postgresql: str) 
 def test_a_thousand_kills_of_sixteen_writers_on_postgresql(tmp_path: Path, postgresql: str) -> None:
     whole = Fraction(16)
     opened(postgresql, whole)
-    assert killed(postgresql, tmp_path / "notes", 1000, 16, seed=2) >= 1000
+    assert killed(postgresql, tmp_path / "notes", 1000, 16, seed=2, pause=2.0) >= 1000
     found = recomputed(postgresql, tmp_path / "notes", whole)
     assert found["refused"] > 0
     print(found)
