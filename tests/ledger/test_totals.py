@@ -24,9 +24,13 @@ def composed(schedules: list[dict[str, Any]], delta: float, *, pessimistic: bool
     plain, kept, whole = 0.0, 1.0, None
 
     def response(epsilon: float) -> Any:
-        nudged = epsilon * (1 + (-1e-12 if pessimistic else 1e-12))  # else rounding makes it a bucket more, or less
-        noise, of = 2 / (1 + math.exp(nudged)), {"pessimistic_estimate": pessimistic, "value_discretization_interval": step}
+        if pessimistic:
+            return private(epsilon, 0.0)
+        noise, of = 2 / (1 + math.exp(epsilon)), {"pessimistic_estimate": False, "value_discretization_interval": step}
         return library.from_randomized_response(noise, 2, **of)
+
+    def private(epsilon: float, delta: float) -> Any:
+        return library.from_privacy_parameters(common.DifferentialPrivacyParameters(epsilon, delta), value_discretization_interval=step)
 
     for schedule, times in counted(schedules):
         tree = schedule["tree"]
@@ -45,8 +49,7 @@ def composed(schedules: list[dict[str, Any]], delta: float, *, pessimistic: bool
         elif tree["name"] == "r.x":
             one = response(tree["level"])
         elif pessimistic:
-            stated = common.DifferentialPrivacyParameters(tree["level"], tree["mechanism"]["delta"])
-            one = library.from_privacy_parameters(stated, value_discretization_interval=step)
+            one = private(tree["level"], tree["mechanism"]["delta"])
         else:  # the library has no lower bound of these: the draw that fails with probability delta, or is a randomised response
             kept *= (1 - tree["mechanism"]["delta"]) ** times
             one = response(tree["level"])
