@@ -170,7 +170,7 @@ def test_the_model_says_the_same(fresh, steps):
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_the_model_says_the_same_for_long(fresh, steps):
     played(fresh(), steps)

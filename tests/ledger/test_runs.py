@@ -62,7 +62,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def opened(folder: Path, **limit: str) -> str:
     url = str(folder / "book.db")
     ledger = create(url)
-    ledger.open("team", make_limit(**(limit or {"epsilon": "1.5", "delta": "1e-6", "filters": "gdp"})), data="survey")
+    ledger.open("team", make_limit(**(limit or {"epsilon": "1.3", "delta": "1e-6", "filters": "gdp"})), data="survey")
     ledger.dispose()
     return url
 
@@ -152,9 +152,8 @@ def test_neighbours_leave_the_same_entries_and_end_in_the_same_way(plan: Any, tm
         record = plan.run(x[:, :2], x[:, 2], ledger=url, account="team")
         rows = [{k: v for k, v in e.items() if k in ("seq", "kind", "account", "ref")} for e in Ledger(url).entries()]
         body = list(Ledger(url).entries())[1]["body"]
-        shown.append(
-            (rows, body["charges"], body["schedule"], {k: v for k, v in record.body["ledger"].items() if k in ("account", "entry")})
-        )
+        named = {k: record.body["ledger"][k] for k in ("account", "entry", "committed")}
+        shown.append((rows, body["charges"], body["schedule"], named))
     assert shown[0] == shown[1] == shown[2]
 
 
