@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpspec.ledger import chain, clock, store
-from dpspec.ledger.costs import UNIT, Cost, added, cost_of
+from dpspec.ledger.costs import UNIT, Cost, added, cost_of, finite
 from dpspec.ledger.limits import Limit, fits, left, used
 from dpspec.privacy.gaussian import float_up
 from dpspec.spec.diagnostics import Diagnostic, SpecError
@@ -375,12 +375,23 @@ def _total(connection: sa.Connection, account: Account, now: Any) -> Cost:
     """What counts now: everything, or what lies in the window."""
     if account.window is None:
         return _running(connection, account)
-    query = sa.select(store.charges.c.sign, store.charges.c.cost).where(
-        store.charges.c.account == account.name, store.charges.c.at >= clock.start(account.window, now)
-    )
-    total = account.limit.empty()
-    for row in connection.execute(query):
-        total = added(total, _load(json.loads(row.cost)), row.sign)
+    first, table = clock.start(account.window, now), store.charges
+    mine = table.c.account == account.name
+    # times of reservations never go back, so all up to the last one before the window are out of it; what was taken back since may be of
+    # them
+    before = connection.execute(
+        sa.select(table.c.seq, table.c.total)
+        .where(mine, table.c.at < first, table.c.sign == 1)
+        .order_by(table.c.at.desc(), table.c.seq.desc())
+        .limit(1)
+    ).first()
+    total = _running(connection, account)
+    if before is None:
+        return total
+    total = added(total, _load(json.loads(before.total)), -1)
+    late = sa.select(table.c.cost).where(mine, table.c.at < first, table.c.sign == -1, table.c.seq > before.seq)
+    for cost in connection.execute(late).scalars():
+        total = added(total, _load(json.loads(cost)))
     return total
 
 
@@ -462,7 +473,7 @@ def _refusal(connection: sa.Connection, account: Account, cost: Cost, counted: C
         "open": _open(connection, account.name),
     }
     limit = " and ".join(stated(p.stated) for p in account.limit.points)
-    if not any(cost[f.measure] is not None for p in account.limit.points for f in p.filters):
+    if not any(finite(cost[f.measure]) for p in account.limit.points for f in p.filters):
         message = f"the account {account.name!r} ({limit}) cannot count this release: no number of its kind follows from the schedule"
         return Refused(Diagnostic("DP709", "error", message, "charge an account whose limit has a delta, or use another mechanism"), detail)
     took = "; ".join(f"{r['analysis'] or 'a release'} ({r['account']}) {r['used']:.1%} in {r['releases']}" for r in detail["largest"])
@@ -489,13 +500,13 @@ def left_text(rows: list[dict[str, Any]]) -> str:
     return "; ".join(shown)
 
 
-def _dump(cost: Mapping[str, int | None]) -> dict[str, str | None]:
-    return {m: None if c is None else str(c) for m, c in cost.items()}
+def _dump(cost: Mapping[str, int]) -> dict[str, str]:
+    return {m: str(c) for m, c in cost.items()}
 
 
 def _load(data: Mapping[str, Any]) -> Cost:
-    return {str(m): None if c is None else int(c) for m, c in data.items()}
+    return {str(m): int(c) for m, c in data.items()}
 
 
-def _text(cost: int | None) -> float | None:
-    return None if cost is None else float_up(Fraction(cost, UNIT))
+def _text(cost: int) -> float | None:
+    return float_up(Fraction(cost, UNIT)) if finite(cost) else None

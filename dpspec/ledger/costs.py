@@ -30,31 +30,33 @@ from dpspec.privacy.samplers import Neighbours, check_sampler
 from dpspec.privacy.schedule import Leaf, Tree, draws, worlds
 
 UNIT = 1 << 80
+#: The cost of what has no finite one: far above every limit, and a number all the same, so that it can be taken back.
+INFINITE = 1 << 200
 
-#: Units of 2^-80; None: no finite number.
-Cost = dict[str, int | None]
+#: Units of 2^-80 by measure.
+Cost = dict[str, int]
 
 
-def units(value: Fraction | float) -> int | None:
+def units(value: Fraction | float) -> int:
     """The least whole number of units that is not below ``value``."""
     if isinstance(value, float):
         if not math.isfinite(value):
-            return None
+            return INFINITE
         value = Fraction(value)
-    return math.ceil(value * UNIT)
+    return min(math.ceil(value * UNIT), INFINITE)
 
 
-def number(cost: int | None) -> float:
-    return math.inf if cost is None else cost / UNIT
+def finite(cost: int) -> bool:
+    return cost < INFINITE // 2
 
 
-def added(left: Mapping[str, int | None], right: Mapping[str, int | None], sign: int = 1) -> Cost:
+def number(cost: int) -> float:
+    return cost / UNIT if finite(cost) else math.inf
+
+
+def added(left: Mapping[str, int], right: Mapping[str, int], sign: int = 1) -> Cost:
     """The sum in every measure of ``left``; with ``sign`` -1 the difference."""
-    out: Cost = {}
-    for measure, a in left.items():
-        b = right[measure]
-        out[measure] = None if a is None or b is None else a + sign * b
-    return out
+    return {measure: a + sign * right[measure] for measure, a in left.items()}
 
 
 def cost_of(schedule: Mapping[str, Any], measures: Iterable[str]) -> Cost:
@@ -63,7 +65,7 @@ def cost_of(schedule: Mapping[str, Any], measures: Iterable[str]) -> Cost:
 
 
 @functools.lru_cache(maxsize=512)
-def _cost(tree_text: str, relation: str, measures: tuple[str, ...]) -> tuple[tuple[str, int | None], ...]:
+def _cost(tree_text: str, relation: str, measures: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
     tree, levels, _ = from_json(json.loads(tree_text))
     neighbours: Neighbours = relation  # type: ignore[assignment]
     from dpspec.privacy.calibrate import check_parts
@@ -72,11 +74,7 @@ def _cost(tree_text: str, relation: str, measures: tuple[str, ...]) -> tuple[tup
     for name, leaf in draws(tree).items():
         check_sampler(name, leaf, neighbours)
     ways = [(way, {name: levels[name] for name in draws(way)}) for way in worlds(tree)]
-    out = []
-    for measure in measures:
-        each = [units(_measured(measure, way, own, neighbours)) for way, own in ways]
-        out.append((measure, None if any(c is None for c in each) else max(c for c in each if c is not None)))
-    return tuple(out)
+    return tuple((m, max(units(_measured(m, way, own, neighbours)) for way, own in ways)) for m in measures)
 
 
 def _measured(measure: str, tree: Tree, levels: Mapping[str, float], neighbours: Neighbours) -> Fraction | float:

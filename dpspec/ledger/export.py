@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from dpspec.ledger.book import Ledger
 from dpspec.ledger.chain import canonical
-from dpspec.ledger.costs import UNIT
+from dpspec.ledger.costs import UNIT, finite
 
 COLUMNS = ("entry", "kind", "account", "ref", "at", "charged", "analysis", "plan", "measure", "cost", "total", "hash")
 
@@ -32,7 +32,7 @@ def csv_lines(ledger: Ledger) -> Iterator[str]:
         for name, charge in sorted(charges.items()):
             for measure, cost in sorted(charge["cost"].items()):
                 total = charge["total"][measure]
-                numbers = ["" if v is None else f"{k * int(v) / UNIT:.12g}" for v, k in ((cost, sign), (total, 1))]
+                numbers = [f"{k * int(v) / UNIT:.12g}" if finite(int(v)) else "" for v, k in ((cost, sign), (total, 1))]
                 yield _row([*first, name, body.get("analysis", ""), body.get("plan", ""), measure, *numbers, entry["hash"]])
 
 

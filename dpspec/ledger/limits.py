@@ -137,8 +137,8 @@ def _positive(word: str, text: Any) -> Fraction:
         value = exact(str(text))
     except (ValueError, ZeroDivisionError):
         raise LimitError(f"{word} = {text!r} is not a number") from None
-    if value <= 0:
-        raise LimitError(f"{word} = {text} is not positive")
+    if not 0 < value <= 10**6:
+        raise LimitError(f"{word} = {text} is not between 0 and a million")
     return value
 
 
@@ -193,24 +193,18 @@ def _bound(order: Fraction, epsilon: Fraction, delta: Fraction) -> int:
 # ------------------------------------------------------------------------------------------------------------------- room
 
 
-def open_filters(point: Point, total: Mapping[str, int | None]) -> tuple[Filter, ...]:
+def open_filters(point: Point, total: Mapping[str, int]) -> tuple[Filter, ...]:
     """The filters of a point that have never overflowed, by the totals, which only grow; none when the failing draws overflowed."""
     failed = total["delta"]
-    if failed is None or failed > point.failing:
-        return ()
-    return tuple(f for f in point.filters if _within(total[f.measure], f.bound))
+    return () if failed > point.failing else tuple(f for f in point.filters if total[f.measure] <= f.bound)
 
 
-def _within(spent: int | None, bound: int) -> bool:
-    return spent is not None and spent <= bound
-
-
-def fits(limit: Limit, total: Mapping[str, int | None]) -> bool:
+def fits(limit: Limit, total: Mapping[str, int]) -> bool:
     """Whether every point has a filter with room for ``total``."""
     return all(open_filters(point, total) for point in limit.points)
 
 
-def used(limit: Limit, total: Mapping[str, int | None]) -> float:
+def used(limit: Limit, total: Mapping[str, int]) -> float:
     """The share of the limit that is spent: of the tightest point, by its filter with the most room."""
     shares = [0.0]
     for point in limit.points:
@@ -221,22 +215,20 @@ def used(limit: Limit, total: Mapping[str, int | None]) -> float:
     return max(shares)
 
 
-def left(limit: Limit, total: Mapping[str, int | None]) -> list[dict[str, Any]]:
+def left(limit: Limit, total: Mapping[str, int]) -> list[dict[str, Any]]:
     """For each point, in the account's own terms, what one more release may spend: a pure epsilon, a mu or a rho, by the filters that are
     open; numbers are rounded down."""
     out = []
     for point in limit.points:
         row: dict[str, Any] = {"of": dict(point.stated)}
         for f in open_filters(point, total):
-            spent = total[f.measure]
-            assert spent is not None
-            room = Fraction(f.bound - spent, UNIT)
+            room = Fraction(f.bound - total[f.measure], UNIT)
             if f.measure == "mu2":
                 row["mu"] = gaussian.sqrt_down(room)
             else:
                 row[f.measure] = gaussian.float_down(room)
         failed = total["delta"]
-        if point.failing and failed is not None and failed <= point.failing:
+        if point.failing and failed <= point.failing:
             row["delta of failing draws"] = gaussian.float_down(Fraction(point.failing - failed, UNIT))
         if "mu" in row and "epsilon" in point.stated and exact(point.stated["delta"]) > 0 and row["mu"] > 0:
             row["epsilon at its delta"] = _implied(row["mu"], exact(point.stated["delta"]))

@@ -23,12 +23,13 @@ entries = sa.Table(
     metadata,
     sa.Column("seq", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("kind", sa.String(16), nullable=False),
-    sa.Column("account", sa.String(200), index=True),
+    sa.Column("account", sa.String(200)),
     sa.Column("ref", sa.Integer, unique=True),  # what a commit or a resolution ends: once
     sa.Column("at", sa.String(20), index=True),
     sa.Column("body", sa.Text, nullable=False),
     sa.Column("previous", sa.String(64), nullable=False),
     sa.Column("hash", sa.String(64), nullable=False),
+    sa.Index("entries_account", "account", "kind"),
 )
 
 #: An index over the charges in the bodies of entries, one row an account that is charged; ``sign`` -1 takes a charge back.
@@ -41,7 +42,7 @@ charges = sa.Table(
     sa.Column("sign", sa.Integer, nullable=False),
     sa.Column("cost", sa.Text, nullable=False),
     sa.Column("total", sa.Text, nullable=False),
-    sa.Index("charges_at", "account", "at"),
+    sa.Index("charges_at", "account", "at", "seq"),
 )
 
 HEAD = "0001"

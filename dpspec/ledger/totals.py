@@ -107,7 +107,7 @@ def _pure(trees: list[tuple[Tree, dict[str, float], int]]) -> float:
         if any(leaf.draw.mechanism.family in ("gaussian", "approx") for way in ways for leaf in way.values()):
             return math.inf
         worst = max(pure_sum(way, found, {n: levels[n] for n in found}) for way, found in zip(worlds(tree), ways, strict=True))
-        sum_ += times * (units(worst) or 0)
+        sum_ += times * units(worst)
     return float_up(Fraction(sum_, UNIT))
 
 

@@ -199,7 +199,7 @@ def _record(replay: Replay, ledger: Ledger, hashes: Mapping[int, str], name: str
 
 
 def _read(data: Mapping[str, Any]) -> Cost:
-    return {str(m): None if c is None else int(c) for m, c in data.items()}
+    return {str(m): int(c) for m, c in data.items()}
 
 
 # -------------------------------------------------------------------------------------------------------- the second accountant

@@ -9,7 +9,7 @@ import mpmath
 import pytest
 from scipy.stats import norm
 
-from dpspec.ledger.costs import UNIT
+from dpspec.ledger.costs import INFINITE, UNIT
 from dpspec.ledger.limits import Limit, LimitError, Point, fits, left, make_limit, open_filters, used
 
 
@@ -55,7 +55,7 @@ def test_exact_limits():
     assert fits(pure, {"epsilon": UNIT, "delta": 0})
     assert not fits(pure, {"epsilon": UNIT + 1, "delta": 0})
     assert not fits(pure, {"epsilon": UNIT, "delta": 1})  # a pure limit has no delta to fail with
-    assert not fits(pure, {"epsilon": None, "delta": 0})
+    assert not fits(pure, {"epsilon": INFINITE, "delta": 0})
 
 
 def test_a_filter_that_overflowed_is_out_and_another_goes_on():
@@ -63,7 +63,7 @@ def test_a_filter_that_overflowed_is_out_and_another_goes_on():
     total = limit.empty()
     point = only(limit)
     assert len(open_filters(point, total)) == len(point.filters)
-    total["epsilon"] = None  # a Gaussian release
+    total["epsilon"] = INFINITE  # a Gaussian release
     assert [f.measure for f in open_filters(point, total)] == [f.measure for f in point.filters if f.measure != "epsilon"]
     assert fits(limit, total)
     total["delta"] = point.failing + 1
@@ -74,8 +74,8 @@ def test_a_filter_that_overflowed_is_out_and_another_goes_on():
 def test_a_profile_keeps_every_point():
     limit = make_limit(profile=[("1", "1e-6"), ("0.5", "1e-2")])
     tight = min(f.bound for p in limit.points for f in p.filters if f.measure == "mu2")
-    renyi = {m: None for m in limit.measures() if "renyi" in m}
-    total = {**limit.empty(), **renyi, "epsilon": None, "mu2": tight}
+    renyi = {m: INFINITE for m in limit.measures() if "renyi" in m}
+    total = {**limit.empty(), **renyi, "epsilon": INFINITE, "mu2": tight}
     assert fits(limit, total)
     assert not fits(limit, {**total, "mu2": tight + 1})
 
@@ -127,7 +127,7 @@ def test_several_filters_keep_the_statement_on_an_adversarial_tree():
     limit = make_limit(epsilon=str(epsilon), delta="0.05")
     levels = (0.02, 0.3, 0.6)
 
-    def cost(e: float) -> dict[str, int | None]:
+    def cost(e: float) -> dict[str, int]:
         from dpspec.ledger.costs import cost_of
         from dpspec.privacy.schedule import Draw
         from tests.ledger.releases import schedule
@@ -137,13 +137,13 @@ def test_several_filters_keep_the_statement_on_an_adversarial_tree():
 
     costs = {e: cost(e) for e in levels}
 
-    def worst(total: dict[str, int | None], p: float, q: float, depth: int) -> float:
+    def worst(total: dict[str, int], p: float, q: float, depth: int) -> float:
         """The largest sum over outcomes of (p - e^epsilon q)_+ that an adversary reaches from here."""
         best = max(0.0, p - math.exp(epsilon) * q)
         if depth == 0:
             return best
         for e in levels:
-            after = {m: None if c is None or costs[e][m] is None else c + costs[e][m] for m, c in total.items()}
+            after = {m: c + costs[e][m] for m, c in total.items()}
             if fits(limit, after):
                 high = math.exp(e) / (1 + math.exp(e))
                 best = max(best, worst(after, p * high, q * (1 - high), depth - 1) + worst(after, p * (1 - high), q * high, depth - 1))

@@ -19,7 +19,7 @@ def upgrade() -> None:
         "entries",
         sa.Column("seq", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("kind", sa.String(16), nullable=False),
-        sa.Column("account", sa.String(200), index=True),
+        sa.Column("account", sa.String(200)),
         sa.Column("ref", sa.Integer, unique=True),
         sa.Column("at", sa.String(20), index=True),
         sa.Column("body", sa.Text, nullable=False),
@@ -35,7 +35,8 @@ def upgrade() -> None:
         sa.Column("cost", sa.Text, nullable=False),
         sa.Column("total", sa.Text, nullable=False),
     )
-    op.create_index("charges_at", "charges", ["account", "at"])
+    op.create_index("entries_account", "entries", ["account", "kind"])
+    op.create_index("charges_at", "charges", ["account", "at", "seq"])
     if op.get_bind().dialect.name == "postgresql":
         op.execute(
             "CREATE FUNCTION dpspec_append_only() RETURNS trigger LANGUAGE plpgsql AS "
