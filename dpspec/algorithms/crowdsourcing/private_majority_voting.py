@@ -25,31 +25,18 @@ abilities are: experts, spammers or adversaries.
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunables
+from dpspec.algorithms.crowdsourcing import _answers as answers
 from dpspec.algorithms.estimate import Estimate
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
-from dpspec.privacy.channels.randomized_response import BinaryResponse, KaryResponse
-from dpspec.privacy.schedule import Disjoint, Draw, Repeat, Tree
+from dpspec.privacy.schedule import Tree
 
 _EVIDENCE = "tests/algorithms/crowdsourcing/test_private_majority_voting.py::"
-
-
-class Answers(Protocol):
-    """What it asks of the votes."""
-
-    @property
-    def labels(self) -> tuple[float, ...]: ...
-
-    def codes(self, records: Any) -> Any:
-        """The answers as numbers of labels, below 0 where there is none, (tasks, workers)."""
-
-    def named(self, winners: Any) -> Any:
-        """The labels of these numbers."""
 
 
 CARD = Card(
@@ -62,10 +49,10 @@ CARD = Card(
     sources=(Source("000", "7.1.5", "equation (7.18) on the channel (7.9)", ("Theorem 7.1.4",)),),
     summary="Each answer, or a coin where there is none, is sent through randomised response; a task gets the label most reports name.",
     needs=(
-        Need("x", "privacy", "an answer is one of the listed labels, or none"),
+        answers.NEED,
         Need("advantage", "utility", "over all workers, P(right) - P(wrong) is at least m on average"),
     ),
-    options={"abstain": ("coin", "symbol"), "ties": ("coin", "first", "last")},
+    options={"abstain": answers.ABSTAIN, "ties": ("coin", "first", "last")},
     bounds=(
         Bound(
             "label-error",
@@ -105,18 +92,7 @@ CARD = Card(
         ),
     ),
     faults=(
-        Fault(
-            "000 section 7.1.2: a randomised bit an answer makes the whole of what a worker sends epsilon-LADP",
-            "only if everybody answers everything: a worker who skips a task shows that it did. Here no answer is a value of the cell",
-            _EVIDENCE + "test_a_skipped_task_shows_in_the_clear_when_only_answers_are_sent",
-            "privacy",
-        ),
-        Fault(
-            "000 Definition 7.1.1: `is epsilon-locally differentially private`",
-            "epsilon is of one answer; a worker's whole row of d answers costs d epsilon, and the plan says which of the two it states",
-            _EVIDENCE + "test_a_whole_row_costs_d_times_one_answer",
-            "privacy",
-        ),
+        *answers.FAULTS,
         Fault(
             "000 (7.18): y = 1[sum >= n/2]",
             "for even n a tie always becomes label 1, so the two labels have different errors, against the proof of 7.1.4: a public coin",
@@ -149,35 +125,20 @@ CARD = Card(
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
-    if "labels-only" in p.modifiers:
-        return "the answers are x, and `labels only` protects y alone (write `attribute` for one answer at a time)"
-    if p.facts.get("classes", 0) < 2:
-        return "the domain of x lists fewer than two labels"
-    return None
-
-
-def response(p: Problem, t: Tunables) -> BinaryResponse | KaryResponse:
-    """The client of one cell: as many symbols as labels, and one more for no answer with ``abstain = symbol`` where somebody may
-    abstain."""
-    symbols = int(p.facts["classes"]) + int(t.abstain == "symbol" and p.facts["abstaining"] > 0)
-    return BinaryResponse() if symbols == 2 else KaryResponse(symbols)
+    return answers.refusal(p)
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:
-    """d reports a worker. Under `attribute` a neighbour changes one cell, thus one column: parallel composition; else they compose."""
-    one = Draw("answer", response(p, t), per="user")
-    return Disjoint(one, p.d) if "attribute" in p.modifiers else Repeat(one, p.d)
+    return answers.schedule(p, t)
 
 
-def run(records: Rows, p: Problem[Answers], t: Tunables, release: Door) -> Estimate:
+def run(records: Rows, p: Problem[answers.Answers], t: Tunables, release: Door) -> Estimate:
     codes = p.oracle.codes(records)
-    classes = len(p.oracle.labels)
-    symbols = getattr(response(p, t), "k", 2)
+    classes, symbols = len(p.oracle.labels), answers.symbols(p, t)
     coins = release.public.generator("labels in the place of no answer")
     votes = np.empty((p.d, symbols), dtype=np.int64)
     for j in range(p.d):  # one report a worker and task, whatever it holds
-        stand_in = coins.integers(0, classes, records.n) if symbols == classes else classes
-        shares = release.mean("answer", np.where(codes[j] < 0, stand_in, codes[j]))
+        shares = release.mean("answer", answers.filled(codes[j], classes, symbols, coins))
         votes[j] = reported(shares, release.scale("answer"), symbols, records.n)
     winners = elect(votes[:, :classes], t.ties, release.public.generator("ties").random(p.d))
     estimates = (votes / records.n - (1 - 1 / release.scale("answer")) / symbols) * release.scale("answer")
@@ -207,7 +168,7 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     if "advantage" in p.facts:
         lean = p.facts["advantage"] / scale
         found["Hoeffding on the difference of votes"] = min(1.0, (p.facts["classes"] - 1) * math.exp(-n * lean**2 / 2))
-        if two and isinstance(response(p, t), BinaryResponse) and n * lean / 2 >= 1:
+        if two and answers.symbols(p, t) == 2 and n * lean / 2 >= 1:
             from scipy.special import bdtr
 
             found["Binomial tail (Hoeffding 1956, Theorem 4), by the expression at most"] = float(bdtr(n // 2, n, (1 + lean) / 2))
