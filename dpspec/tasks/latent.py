@@ -36,12 +36,17 @@ from dpspec.algorithms.card import Problem
 from dpspec.algorithms.objective import margins
 from dpspec.measures.measure import Array, Measure, Trial
 from dpspec.measures.vector import DISTANCES
-from dpspec.spec.expr import NotANumber, Num, Unbound, evaluate
+from dpspec.spec.expr import Num
 from dpspec.spec.model import Fit
+from dpspec.spec.words import Assumption
 from dpspec.tasks.protocol import Binding, Reference, Refusal, Task, parameter
 
-#: Words of ``assume`` that this task reads, and the facts that they become.
-ASSUMED: Final = {"signal-to-noise": "signal_to_noise", "start": "start_within", "contraction": "contraction"}
+#: Words of ``assume`` that this task reads.
+ASSUMED: Final = {
+    "signal-to-noise": Assumption("|beta*|_2 is r sigma", ("signal_to_noise",)),
+    "start": Assumption("the start is within q |beta*|_2 of beta* or of -beta*", ("start_within",)),
+    "contraction": Assumption("the population gradient at beta is within g |beta - beta*|_2 of that of Q(.; beta*)", ("contraction",)),
+}
 #: kappa of the documents: gradients are contracted within this share of |beta*| (000 Lemmas 7.2.3, 7.2.5).
 KAPPA: Final = {"gmm": 1 / 4, "mixture-of-regressions": 1 / 32}
 #: In units of their spread, where truncation begins to matter. Products of two normals have exponential tails, and are larger far from
@@ -145,23 +150,16 @@ MODELS: Final = {"gmm": Mixture, "mixture-of-regressions": MixtureOfRegressions}
 
 
 def facts(binding: Binding) -> Mapping[str, float]:
-    """The assumptions that have a value, ``gradient_sd``, ``tails``, ``kappa`` (above), and ``gradient_moment``: a bound of the second
+    """``gradient_sd``, ``tails``, ``kappa`` (above), and ``gradient_moment``: a bound of the second
     moment of every coordinate of a gradient within kappa |beta*| of beta* (by Minkowski; |beta*|_inf is at most |beta*|_2)."""
-    found = {}
-    for stated in binding.analysis.assume:
-        if stated.name in ASSUMED and stated.args:
-            try:
-                found[ASSUMED[stated.name]] = float(evaluate(stated.args[0], binding.facts))
-            except (Unbound, NotANumber):
-                continue
     known, model = binding.problem.facts, binding.node.model
     if "sigma" not in known or model not in MODELS or not known["sigma"] > 0:
-        return found
+        return {}
     sigma, kappa = known["sigma"], KAPPA[model]
     second = known.get("moment_bound_x", 1.0) ** (2 / known.get("moment_order_x", 2.0)) if model != "gmm" else 1.0
-    found.update(gradient_sd=sigma * math.sqrt(second), tails=TAILS[model], kappa=kappa)
-    if "signal_to_noise" in found:
-        size = found["signal_to_noise"] * sigma
+    found = {"gradient_sd": sigma * math.sqrt(second), "tails": TAILS[model], "kappa": kappa}
+    if "signal_to_noise" in known:
+        size = known["signal_to_noise"] * sigma
         mean = math.hypot(size, sigma) + (1 + kappa) * size
         lines = math.sqrt(3 * size**2 + sigma**2) + math.sqrt(3) * (1 + kappa) * size
         found["gradient_moment"] = mean**2 if model == "gmm" else lines**2
@@ -236,6 +234,7 @@ TASK = Task(
         Measure("squared-l2-error-up-to-sign", lambda beta, trial: up_to_sign(beta, trial) ** 2, "truth"),
         *DISTANCES,
     ),
+    assumes=ASSUMED,
     facts=facts,
     check=check,
     bind=bind,

@@ -255,13 +255,13 @@ def test_the_printed_posterior_is_not_self_consistent():
 @pytest.mark.parametrize(("model", "facts"), [("gmm", {}), ("mixture-of-regressions", {"tails": 4.0, "kappa": 1 / 32})])
 def test_defaults_find_the_components(model, facts):
     beta = np.array([0.9, -1.2])
-    p = problem(20_000, 2, model, **facts)
+    p = problem(8000, 2, model, **facts)
     t = tunables(module, p)
     c = plan(module, p, t)
-    errors = [up_to_sign(released(*drawn(model, 20_000, beta, 0.5, seed), p, t, c, seed), beta) for seed in range(5)]
-    assert np.median(errors) < 0.02
-    own = TASK.reference(Records(*drawn(model, 20_000, beta, 0.5, 0)), p, {})[0]
-    assert up_to_sign(own, beta) < 0.02
+    errors = [up_to_sign(released(*drawn(model, 8000, beta, 0.5, seed), p, t, c, seed), beta) for seed in range(3)]
+    assert np.median(errors) < 0.04
+    own = TASK.reference(Records(*drawn(model, 8000, beta, 0.5, 0)), p, {})[0]
+    assert up_to_sign(own, beta) < 0.04
 
 
 def test_the_explicit_bound_holds_at_the_printed_scale():
@@ -297,7 +297,7 @@ def test_the_error_does_not_vanish_with_the_signal():
         p = problem(4000, 3, signal_to_noise=size / 0.5)
         t = tunables(module, p, T=6)
         c = plan(module, p, t)
-        errors.append(np.median([up_to_sign(released(*drawn("gmm", 4000, beta, 0.5, seed), p, t, c, seed), beta) for seed in range(9)]))
+        errors.append(np.median([up_to_sign(released(*drawn("gmm", 4000, beta, 0.5, seed), p, t, c, seed), beta) for seed in range(5)]))
     assert errors[1] > errors[0] / 2
 
 
@@ -347,7 +347,7 @@ release m
 )
 def test_a_plan_reads_the_model_and_its_assumptions(task, s, rounds, moment):
     draft = compile_draft(parse_text(spec(task), surface="dps"))
-    assert not [d for d in draft.diagnostics if d.severity == "error"]
+    assert [d.code for d in draft.diagnostics if d.severity != "info"] == []
     (release,) = draft.releases
     t = release.tunables
     assert (t.s, t.T, t.radius) == (pytest.approx(s), rounds, pytest.approx(1.5))
