@@ -44,6 +44,8 @@ from dpspec.algorithms.card import Problem, Tunables
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.gradients import OPERATIONS, U, distance, is_pure, norm, step_rounding
 from dpspec.algorithms.sets import Vector, constraint_set
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.mechanisms.norm_laplace import NormLaplace
 from dpspec.privacy.schedule import Draw, Tree
@@ -173,7 +175,7 @@ def average(records: Any, p: Problem, t: Tunables, release: Any) -> Vector:
     return total.value
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     noisy = release.draw("output", average(records, p, t, release), sensitivity=sensitivity(p, t))
     return Estimate(p.objective.over.project(np.asarray(noisy)))
 
