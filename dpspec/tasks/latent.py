@@ -107,13 +107,14 @@ class Mixture:
         with np.errstate(all="ignore"):
             return np.asarray(rows * lean[:, None] - beta)
 
-    def moment(self, x: Any, y: Any) -> Array:
-        """sum x x^T - sigma^2 I: its leading eigenvector is the direction of beta*, its eigenvalue n |beta*|^2."""
-        rows = x if isinstance(x, np.ndarray) else x.toarray()
-        return np.asarray(rows.T @ rows - len(rows) * self.sigma**2 * np.eye(rows.shape[1]))
+    def first(self, records: Any) -> Array:
+        """From the second moment: E x x^T - sigma^2 I = beta* beta*^T."""
 
-    def size(self, eigenvalue: float) -> float:
-        return math.sqrt(max(eigenvalue, 0.0))
+        def moment(x: Any, y: Any) -> Array:
+            rows = x if isinstance(x, np.ndarray) else x.toarray()
+            return np.asarray(rows.T @ rows - len(rows) * self.sigma**2 * np.eye(rows.shape[1]))
+
+        return leading(records, moment, self.sigma)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +137,23 @@ class MixtureOfRegressions:
         with np.errstate(all="ignore"):
             return np.asarray(rows * (np.tanh(lean) * y - fitted)[:, None])
 
-    def moment(self, x: Any, y: Any) -> Array:
-        """sum y^2 (x x^T - I): for standard normal x its mean is 2 n beta* beta*^T."""
-        rows = x if isinstance(x, np.ndarray) else x.toarray()
-        squares = responses(y) ** 2
-        return np.asarray((rows * squares[:, None]).T @ rows - squares.sum() * np.eye(rows.shape[1])) / 2
+    def first(self, records: Any) -> Array:
+        """For standard normal x: E y^2 (x x^T - I) = 2 beta* beta*^T."""
 
-    def size(self, eigenvalue: float) -> float:
-        return math.sqrt(max(eigenvalue, 0.0))
+        def moment(x: Any, y: Any) -> Array:
+            rows, squares = x if isinstance(x, np.ndarray) else x.toarray(), responses(y) ** 2
+            return np.asarray((rows * squares[:, None]).T @ rows - squares.sum() * np.eye(rows.shape[1])) / 2
+
+        return leading(records, moment, self.sigma)
+
+
+def leading(records: Any, moment: Any, least: float) -> Array:
+    """beta where the sum of ``moment`` over the records is about n beta beta^T; of length ``least`` at least."""
+    total = np.zeros((records.d, records.d))
+    for x, y in records.blocks(_BLOCK):
+        total += moment(x, y)
+    values, vectors = np.linalg.eigh(total / records.n)
+    return np.asarray(vectors[:, -1] * max(math.sqrt(max(float(values[-1]), 0.0)), least))
 
 
 MODELS: Final = {"gmm": Mixture, "mixture-of-regressions": MixtureOfRegressions}
@@ -205,19 +215,10 @@ def bind(binding: Binding) -> Any:
 
 
 def reference(records: Any, problem: Problem, settings: Mapping[str, Any]) -> Reference:
-    """Gradient EM without noise from the leading direction of the moments, 200 steps of length 1 or until it stands still."""
-    model: Any = problem.oracle
-    moment = np.zeros((records.d, records.d))
-    for x, y in records.blocks(_BLOCK):
-        moment += model.moment(x, y)
-    values, vectors = np.linalg.eigh(moment / records.n)
-    beta = vectors[:, -1] * max(model.size(float(values[-1])), problem.facts["sigma"])
-    for _ in range(200):
-        step = sum(model.gradients(beta, x, y).sum(axis=0) for x, y in records.blocks(_BLOCK)) / records.n
-        beta = beta + step
-        if float(np.linalg.norm(step)) <= 1e-9 * float(np.linalg.norm(beta)):
-            break
-    return beta, None
+    """Gradient EM without noise, :mod:`dpspec.algorithms.em.gradient_em`."""
+    from dpspec.algorithms.em.gradient_em import climb
+
+    return climb(records, problem.oracle, 200, 1.0, 1e-9), None
 
 
 def up_to_sign(beta: Array, trial: Trial) -> float:

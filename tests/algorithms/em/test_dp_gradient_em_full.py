@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 from scipy.stats import norm
 
 from dpspec.algorithms.card import Problem
+from dpspec.algorithms.em import _steps as steps
 from dpspec.algorithms.em import dp_gradient_em_full as module
 from dpspec.compiler.passes import compile_draft
 from dpspec.data.records import Records
@@ -100,7 +101,7 @@ def test_no_pair_of_records_moves_the_gradient_by_more_than_its_sensitivity(mode
     def mean(row):
         x = np.array([*([] if row is None else [row[0]]), *rest], dtype=float)
         y = None if model == "gmm" else np.array([*([] if row is None else [row[1]]), 0.5, -2.0])
-        return module.robust_gradient(Records(x, y), p, t, beta)
+        return steps.robust_gradient(Records(x, y), p.oracle, t, beta, p.n)
 
     means = [mean(row) for row in rows]
     lacking = mean(None) if neighbours == "add-remove" else mean(((0.0, 0.0), None if model == "gmm" else 0.0))
@@ -108,7 +109,7 @@ def test_no_pair_of_records_moves_the_gradient_by_more_than_its_sensitivity(mode
     assert all(np.isfinite(m).all() for m in distinct)
     others = distinct if neighbours == "replace-one" else [lacking]
     squares = [sum((Fraction(float(a)) - Fraction(float(b))) ** 2 for a, b in zip(u, v, strict=True)) for u in distinct for v in others]
-    stated = Fraction(module.sensitivity(p, t))
+    stated = Fraction(steps.sensitivity(p, t, p.n))
     assert max(squares) <= stated**2
     if neighbours == "replace-one":
         assert max(squares) >= (Fraction(999, 1000) * stated) ** 2
@@ -123,15 +124,15 @@ def test_the_sensitivity_is_the_derived_one():
     p = problem(1000, 7)
     t = tunables(module, p, b=3, s=11)
     cap = 2 * math.sqrt(2) / 3 * (2 * norm.cdf(math.sqrt(3)) - 1)
-    assert module.sensitivity(p, t) == pytest.approx(2 * cap * math.sqrt(7) * 11 / 1000, rel=1e-7)
-    assert module.sensitivity(problem(1000, 7, neighbours="zero-out"), t) == module.sensitivity(p, t)
-    assert module.sensitivity(problem(1000, 7, neighbours="add-remove"), t) == pytest.approx(cap * math.sqrt(7) * 11 / 1000, rel=1e-7)
+    assert steps.sensitivity(p, t, p.n) == pytest.approx(2 * cap * math.sqrt(7) * 11 / 1000, rel=1e-7)
+    assert steps.sensitivity(problem(1000, 7, neighbours="zero-out"), t, 1000) == steps.sensitivity(p, t, p.n)
+    assert steps.sensitivity(problem(1000, 7, neighbours="add-remove"), t, 1000) == pytest.approx(cap * math.sqrt(7) * 11 / 1000, rel=1e-7)
 
 
 def test_all_rounds_together_spend_the_budget_exactly():
     p = problem(5000, 3)
     t = tunables(module, p)
-    mu = math.sqrt(t.T) * module.sensitivity(p, t) / plan(module, p, t).scale("gradient")
+    mu = math.sqrt(t.T) * steps.sensitivity(p, t, p.n) / plan(module, p, t).scale("gradient")
     assert gaussian_delta(mu, 1.0) == pytest.approx(1e-6, rel=1e-3)
 
 
@@ -157,7 +158,7 @@ def test_a_start_from_the_records_would_show_them(monkeypatch):
 
     assert np.array_equal(answers(one), answers(other))
     for x in (one, other):
-        monkeypatch.setattr(module, "start", lambda p, t, release, x=x: x[0] / np.linalg.norm(x[0]))
+        monkeypatch.setattr(steps, "start", lambda p, t, release, x=x: x[0] / np.linalg.norm(x[0]))
         np.testing.assert_allclose(answers(x), x[0] / np.linalg.norm(x[0]))
 
 
@@ -186,7 +187,7 @@ def test_no_record_makes_a_nan(model, sigma):
         assert not np.isnan(shares).any()
         np.testing.assert_allclose(np.exp(shares).sum(axis=1), 1.0)
         p = problem(len(x), 2, model, sigma=0.5)
-        assert np.isfinite(module.robust_gradient(Records(x, y), p, tunables(module, p), np.array(beta))).all()
+        assert np.isfinite(steps.robust_gradient(Records(x, y), p.oracle, tunables(module, p), np.array(beta), p.n)).all()
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -264,29 +265,32 @@ def test_defaults_find_the_components(model, facts):
     assert up_to_sign(own, beta) < 0.04
 
 
-def test_the_explicit_bound_holds_at_the_printed_scale():
-    """Signal-to-noise 3 and s of 000; the contraction by quadrature at the end of the ball. 40 runs from a start on its rim."""
-    n, sigma, beta = 4000, 0.5, np.array([1.5, 0.0])
-    x, _, weights = one_dimension("gmm", 3.0)
-    ends = [(weights @ (np.tanh(b * x[:, 0]) * x[:, 0]) - 3.0) / (b - 3.0) for b in (3 * 7 / 8, 3 * 9 / 8)]
+def contraction(ratio: float, kappa: float) -> float:
+    """The population's, by quadrature, at the ends of the ball of radius kappa |beta*|: |M(beta) - beta*|/|beta - beta*|, d = 1, sigma =
+    1."""
+    x, _, weights = one_dimension("gmm", ratio)
+    ends = [(weights @ (np.tanh(b * x[:, 0]) * x[:, 0]) - ratio) / (b - ratio) for b in (ratio * (1 - kappa), ratio * (1 + kappa))]
+    return max(*map(abs, ends), 1e-3)
+
+
+def test_the_explicit_bound_holds_at_the_printed_scale(monkeypatch):
+    """Signal-to-noise 3 and s of 000. 8 runs from a start on the rim of the ball; the bound written out."""
+    n, sigma, beta = 20_000, 0.5, np.array([1.5, 0.0])
     moment = (math.hypot(1.5, sigma) + 1.25 * 1.5) ** 2
-    p = problem(n, 2, sigma=sigma, gradient_moment=moment, contraction=max(*map(abs, ends), 1e-3), start_within=1 / 8)
+    facts = {"gradient_moment": moment, "contraction": contraction(3.0, 1 / 8), "start_within": 1 / 8}
+    p = problem(n, 2, sigma=sigma, **facts)
     t = tunables(module, p, s=math.sqrt(n * moment / (2 * math.log(2 / 0.05))), T=3)
     c = plan(module, p, t, Budget(epsilon="20", delta="0.000001"))
-    scale = c.scale("gradient")
     error = math.sqrt(2) * (t.tau * (1 + 1 / t.b) / (2 * t.s) + t.s * (t.b / 2 + math.log(4 * 2 * 3 / 0.05)) / n)
-    error += scale * (math.sqrt(2) + math.sqrt(2 * math.log(2 * 3 / 0.05)))
-    bound = p.facts["contraction"] ** 3 / 8 * t.radius + error / (1 - p.facts["contraction"])
-    near = beta * 7 / 8
-    found = []
-    for seed in range(40):
-        module_start, module.start = module.start, lambda p, t, release: near
-        try:
-            found.append(up_to_sign(released(*drawn("gmm", n, beta, sigma, seed), p, t, c, seed), beta))
-        finally:
-            module.start = module_start
+    error += c.scale("gradient") * (math.sqrt(2) + math.sqrt(2 * math.log(2 * 3 / 0.05)))
+    bound = facts["contraction"] ** 3 / 8 * 1.5 + error / (1 - facts["contraction"])
+    assert list(module.explicit_bounds(p, t, c).values()) == [pytest.approx(bound)]
+    monkeypatch.setattr(steps, "start", lambda p, t, release: beta * 7 / 8)
+    found = [up_to_sign(released(*drawn("gmm", n, beta, sigma, seed), p, t, c, seed), beta) for seed in range(8)]
     assert max(found) <= bound
     assert np.median(found) > bound / 40
+    farther = problem(n, 2, sigma=sigma, **{**facts, "start_within": 0.3})  # beyond kappa = 1/4
+    assert module.explicit_bounds(farther, t, c) == {}
 
 
 def test_the_error_does_not_vanish_with_the_signal():
