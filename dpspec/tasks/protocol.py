@@ -21,8 +21,6 @@ from dpspec.spec.words import Assumption
 
 #: The non-private answer and, where the task has an objective, its least value on the records.
 Reference: TypeAlias = tuple[Any, float | None]
-#: Extra words of ``simulate``: name -> (numbers of arguments, draw(rng, numeric arguments, shape of the block of x)).
-Laws: TypeAlias = Mapping[str, Callable[..., Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +141,7 @@ class Task:
     ``bounded(trial, reference)``: the trial with the quantity that bounds speak of, on real data compared with
     ``bounded_reference(records, settings)``. ``trivial(problem)``: the answer without data. ``enforced_truth``: how the truth of the
     enforced law is computed; ``radius(settings)`` to which an algorithm's clients scale. ``unmet`` and ``broken``: declared constants that
-    a law contradicts. ``laws``: words that it adds to ``simulate``.
+    a law contradicts.
 
     A release. ``arrays(estimate, problem)``, by name.
 
@@ -175,7 +173,6 @@ class Task:
     uncentred: Callable[[Any], Any] = _nothing_else
     unmet: Callable[..., tuple[str, ...]] = _no_conditions
     broken: Callable[..., Iterable[str]] = _no_conditions
-    laws: Laws = field(default_factory=dict)
     arrays: Callable[[Any, Problem], dict[str, Any]] = named_theta
     extremes: Literal["searched", "labels", "opposite", "orthogonal"] = "searched"
 
