@@ -9,11 +9,11 @@ public, and the released beta of earlier rounds do not depend on it (parallel co
 row would move to another place, and the compiler refuses.
 
 Source: 002, section 4.2, Algorithm 2, Theorems 4 to 8. Bound, derived here (*proved*): fresh records make beta_{t-1} independent of batch
-t, so 002 equation (36) holds in every round; Q(.; beta*) has the Hessian -I, so the population's step of length eta brings beta within (1
-- eta(1 - g)) |beta - beta*| of beta*, g the contraction, and errors add up to at most error/(1 - g). It needs the start and every iterate
-in the ball where tau and g hold, which is checked: no value is given where they may leave it. The scale s balances truncation and noise
-in that bound; 002's own, sqrt(m tau etilde)/(2 log(d/zeta)), leaves out a root. With light tails a smaller s does better than any bound
-here tells (dp-gradient-em-full takes 2 or 4 times the spread).
+t, so 002 equation (36) holds in every round; Q(.; beta*) has the Hessian -I (regressions: where E x x^T = I), so the population's step of
+length eta brings beta within (1 - eta(1 - g)) |beta - beta*| of beta*, g the contraction, and errors add up to at most error/(1 - g). It
+needs the start and every iterate in the ball where tau and g hold, which is checked: no value is given where they may leave it. The scale
+s balances truncation and noise in that bound; 002's own, sqrt(m tau etilde)/(2 log(d/zeta)), leaves out a root. With light tails a
+smaller s does better than any bound here tells (dp-gradient-em-full takes 2 or 4 times the spread).
 """
 
 from __future__ import annotations
