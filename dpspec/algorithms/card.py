@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias
 
 from typing_extensions import TypeVar
 
+from dpspec.data.files import Rows
 from dpspec.domains.variable import Variable
 from dpspec.privacy.schedule import Tree
 from dpspec.symbolic.groups import GroupTerm
@@ -21,7 +22,7 @@ from dpspec.symbolic.groups import GroupTerm
 if TYPE_CHECKING:
     from dpspec.algorithms.estimate import Estimate
     from dpspec.models.door import Door
-    from dpspec.models.rows import Rows
+    from dpspec.models.rows import Rows as Records
 
 Role: TypeAlias = Literal["algorithm", "mechanism", "primitive", "reference", "cited"]
 
@@ -111,6 +112,7 @@ class Card:
     needs: tuple[Need, ...] = ()
     tunables: Mapping[str, Tunable] = field(default_factory=dict)
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # word-valued options and their words, default first
+    vectors: Mapping[str, str] = field(default_factory=dict)  # options that are public files of numbers, and what they hold
     bounds: tuple[Bound, ...] = ()
     no_bound: str = ""  # why ``bounds`` is empty: no document states one
     faults: tuple[Fault, ...] = ()
@@ -122,7 +124,7 @@ class Card:
     trust: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_names((*self.tunables, *self.options))
+        check_names((*self.tunables, *self.options, *self.vectors))
         if twice := set(self.tunables) & set(self.options):
             raise ValueError(f"{self.id}: {', '.join(sorted(twice))} is both a tunable and an option")
         if odd := set(self.trust) - {*self.tunables, *self.options}:
@@ -224,6 +226,7 @@ class Problem(Generic[Oracle]):
     oracle: Oracle = None  # type: ignore[assignment]  # what the algorithm asks, bound by the task: an objective with value, gradient and prox, votes, a latent model
     domains: Mapping[str, Variable] = field(default_factory=dict)  # of x and y: ``enforced`` is what a record is known to be
     goal: Goal | None = None  # what the spec expects
+    public: Mapping[str, Rows] = field(default_factory=dict)  # rows of the files that are options, by option
 
     @property
     def objective(self) -> Oracle:
@@ -282,7 +285,7 @@ class Algorithm(Protocol):
 
     def schedule(self, p: Problem[Any], t: Tunables, /) -> Tree: ...
 
-    def run(self, records: Rows, p: Problem[Any], t: Tunables, release: Door, /) -> Estimate: ...
+    def run(self, records: Records, p: Problem[Any], t: Tunables, release: Door, /) -> Estimate: ...
 
 
 class Reference(Protocol):
@@ -292,4 +295,4 @@ class Reference(Protocol):
 
     def accepts(self, p: Problem[Any], t: Tunables, /) -> str | None: ...
 
-    def run(self, records: Rows, p: Problem[Any], t: Tunables, release: Door | None, /) -> Estimate: ...
+    def run(self, records: Records, p: Problem[Any], t: Tunables, release: Door | None, /) -> Estimate: ...
