@@ -242,6 +242,14 @@ def test_the_length_of_the_direction_reports_by_another_route():
     assert module.predicted(p, t, c) == pytest.approx(length / 10, rel=1e-9)
 
 
+@pytest.mark.parametrize(("d", "epsilon"), [(3, 0.5), (6, 3.0)])
+def test_the_second_moment_of_a_coordinate_of_a_direction(d, epsilon):
+    """30,000 directions around the first axis: the largest diagonal entry of E u u^T, within three percent of the bound."""
+    channel = module.channel_of("priv-unit", problem(10, d, epsilon), tunables(module, problem(10, d, epsilon)))
+    sent = channel.encode(np.tile(np.eye(d)[0], (30_000, 1)), epsilon, StudyNoise(4)) / channel.scale(epsilon)
+    assert np.mean(sent**2, axis=0).max() == pytest.approx(module.share(channel, epsilon), rel=0.03)
+
+
 def test_a_clip_of_ones_own_takes_the_bounds_away():
     p = problem(100, 3)
     t = tunables(module, p, r=Fraction(1, 2))
