@@ -156,7 +156,8 @@ class Loss:
     group: GroupTerm | None = None  # the group norm
     lipschitz_inf: float = math.inf  # bounds every coordinate of a record's gradient
     classes: int = 1  # K of a multinomial loss, whose weights are a K x d matrix; 1: phi(<w, x>, y)
-    at_zero: float = math.inf  # a bound of the mean loss at w = 0, above its infimum (log 2 for the logistic loss)
+    at_zero: float = math.inf  # a bound of the mean loss at w = 0, above its infimum (log 2 for the logistic loss, 1/2 for sigmoid)
+    spread: float = math.inf  # of a loss of two records: how far apart the gradients of two pairs that share a record are
     local: Any = None  # dpspec.symbolic.certificate.Local: the gradients at weights of a given norm, where they are known
     slope: float = math.inf  # bounds |phi'| (of several margins: its l2 norm); ``lipschitz`` is this times the l2 bound of the records
     curve: float = math.inf  # bounds |phi''|

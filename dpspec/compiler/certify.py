@@ -143,6 +143,7 @@ def _problem(draft: Draft[Resolved], release: Proved) -> Problem:
             facts["L_inf"] = loss.lipschitz_inf
         if math.isfinite(loss.smooth):
             facts["B"] = loss.smooth
+        facts.update({k: v for k, v in (("pair_spread", loss.spread), ("at_zero", loss.at_zero)) if math.isfinite(v)})
     goal = _goal(draft, release)
     if goal is not None:
         facts.setdefault("alpha", goal.at_most)
@@ -213,6 +214,7 @@ def _loss(certificate: Certificate) -> Loss:
         lipschitz_inf=float(certificate.lipschitz_inf),
         classes=certificate.classes,
         at_zero=float(certificate.at_zero),
+        spread=float(certificate.spread),
         local=certificate.local,
         slope=float(certificate.slope),
         curve=float(certificate.curve),

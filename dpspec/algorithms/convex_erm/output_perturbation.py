@@ -26,9 +26,9 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.convex_erm._common import STRENGTH_ANY, distance, is_pure, mean_sensitivity, norm, refused
-from dpspec.algorithms.convex_erm._solve import OPERATIONS, U, step_rounding
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH_SOURCE
+from dpspec.algorithms.gradients import OPERATIONS, U, step_rounding
 from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import constraint_set
 from dpspec.models.door import Door
