@@ -23,8 +23,8 @@ def gradient_norm(w: Array, trial: Trial) -> float:
 
 
 def frank_wolfe_gap(w: Array, trial: Trial) -> float:
-    """max over v in the set of <grad F(w), w - v> on the records of the trial, F with its ridge: zero at stationary points alone, and at least
-    F(w) - F* where F is convex. Raises LookupError over an unbounded set."""
+    """max over v in the set of <grad F(w), w - v> on the records of the trial, F with its ridge: zero at stationary points alone, and at
+    least F(w) - F* where F is convex. Raises LookupError over an unbounded set."""
     f = trial.problem.oracle
     gradient = f.gradient(w, trial.records)
     try:
