@@ -53,8 +53,9 @@ def wants_json(words: list[str]) -> bool:
     return "--format=json" in words or any(pair == ("--format", "json") for pair in itertools.pairwise(words))
 
 
-def build(only: str | None = None) -> Any:
-    """The typer application; with ``only`` just that command, so that a call imports no other."""
+def build(only: str | None = None, *, listed: bool = False) -> Any:
+    """The typer application; with ``only`` just that command, so that a call imports no other; ``listed``: names and their help alone, for
+    the page that lists them."""
     import typer
 
     from dpspec.version import __version__
@@ -80,12 +81,22 @@ def build(only: str | None = None) -> Any:
     for name, help_text in COMMANDS.items():
         if only is not None and name != only:
             continue
-        module = importlib.import_module(f"dpspec.cli.{name}")
-        app.command(name, short_help=help_text)(module.command)
+        command = _nothing if listed else importlib.import_module(f"dpspec.cli.{name}").command
+        app.command(name, short_help=help_text)(command)
     return app
 
 
+def _nothing() -> None:
+    """Stands for a command that is listed only."""
+
+
 def main() -> None:
-    words = [w for w in sys.argv[1:] if not w.startswith("-")]
-    only = words[0] if words and words[0] in COMMANDS and sys.argv[1] == words[0] else None
-    build(only)(prog_name="dpspec")
+    given = sys.argv[1:]
+    if given == ["--version"]:
+        from dpspec.version import __version__
+
+        sys.stdout.write(f"dpspec {__version__}\n")
+        return
+    only = given[0] if given and given[0] in COMMANDS else None
+    listed = given in ([], ["-h"], ["--help"])
+    build(only, listed=listed)(prog_name="dpspec")

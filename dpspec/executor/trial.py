@@ -16,6 +16,7 @@ from dpspec.compiler.files import contents
 from dpspec.compiler.measures import choose
 from dpspec.compiler.plan import meaning
 from dpspec.executor.design import Point
+from dpspec.executor.population import population
 from dpspec.measures.measure import Measure, Trial
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.model import MemorySource
@@ -93,15 +94,15 @@ _DRAFTS: dict[tuple[str, str, tuple[str, ...]], Draft] = {}
 
 
 def _compiled(point: Point) -> Draft:
-    from dpspec.compiler.passes import compile_draft
+    from dpspec.compiler import passes
 
-    draft = compile_draft(point.parsed)
-    blocking = [d for d in draft.diagnostics if d.severity == "error" and d.code != "DP402"]
-    if blocking or draft.calibrated is None:
+    try:
+        return passes.compiled(point.parsed)
+    except SpecError as error:
+        blocking = [d for d in error.diagnostics if d.severity == "error" and d.code != "DP402"]
         at = ", ".join(f"{k} = {v:g}" for k, v in point.at)
         extra = [Diagnostic("DP411", "info", f"at the point {at}")] if at else []
-        raise SpecError([*blocking, *extra], path=point.parsed.path, text=point.parsed.text)
-    return draft
+        raise SpecError([*blocking, *extra], path=point.parsed.path, text=point.parsed.text) from None
 
 
 def execute(cell: Cell, memory: Any = None) -> CellResult:
@@ -111,7 +112,7 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
     errors: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
     reference: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
     trivial: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
-    measures = {r.release.name: choose(r) for r in draft.releases}
+    measures = {r.release.name: choose(r, simulated=bool(draft.analysis.simulate)) for r in draft.releases}
     touched: dict[str, int] = {}
     problems = [bound_problem(draft, r) for r in draft.releases]
     real = None if draft.analysis.simulate else _real(draft, memory)
@@ -137,6 +138,8 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
                 solved[name] = (None, None) if spared or alone else _reference(mine, problem, release, draft, real, (cell.seed, trial))
             fitted, optimum = solved[name]
             t = task.trial(mine, problem, truth, fitted, optimum)
+            if measure.needs == "population":
+                t = replace(t, population=population(draft, release, problem, cell.seed, trial))
             if fixed is None:
                 t = laws[name].enforced(draft, release, problem, measure, t, (cell.seed, trial))
             errors[name].append(measure.of(estimate.theta, t))
@@ -275,9 +278,8 @@ def forget_real() -> None:
 
 def _real(draft: Draft, memory: Any) -> Real:
     from dpspec.compiler.files import base_dir
-    from dpspec.data.enforce import enforce
     from dpspec.data.sources import load
-    from dpspec.executor.bind import public_records, values
+    from dpspec.executor.bind import enforced, missing, public_records, values
 
     data = draft.analysis.data
     if data.status != "public":
@@ -304,19 +306,19 @@ def _real(draft: Draft, memory: Any) -> Real:
     key = (text, str(draft.analysis.privacy.public), _named_in(text, draft), draft.parsed.path, id(memory))
     if key in _REAL:
         return _REAL[key]
-    raw = load(data, memory=memory, base_dir=base_dir(draft.parsed.path), values=values(draft), private=False)
-    records, counts = enforce(public_records(draft, raw, base_dir(draft.parsed.path)), data, values(draft))
+    base = base_dir(draft.parsed.path)
+    raw = load(data, memory=memory, base_dir=base, values=values(draft), private=False, missing=missing(draft))
+    records, counts = enforced(draft, public_records(draft, raw, base))
     _REAL.clear()
     _REAL[key] = Real(records, counts, memory, {})
     return _REAL[key]
 
 
 def _simulated(draft: Draft, seed: int, trial: int) -> tuple[Any, Mapping[str, Any], Any]:
-    from dpspec.data.enforce import enforce
     from dpspec.data.laws import Simulation
-    from dpspec.executor.bind import values
+    from dpspec.executor.bind import enforced, missing
 
     m = int(draft.facts.get("m", 0)) if draft.analysis.privacy.public is not None else 0
-    drawn, truth = Simulation(draft.analysis.simulate, draft.facts).trial(seed, trial, m=m)
-    records, counts = enforce(drawn, draft.analysis.data, values(draft))
+    drawn, truth = Simulation(draft.analysis.simulate, draft.facts, missing=missing(draft)).trial(seed, trial, m=m)
+    records, counts = enforced(draft, drawn)
     return records, truth, counts

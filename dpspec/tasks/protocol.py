@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -20,8 +20,6 @@ from dpspec.spec.model import Analysis
 
 #: The non-private answer and, where the task has an objective, its least value on the records.
 Reference: TypeAlias = tuple[Any, float | None]
-#: Extra words of ``simulate``: name -> (numbers of arguments, draw(rng, numeric arguments, shape of the block of x)).
-Laws: TypeAlias = Mapping[str, Callable[..., Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +128,8 @@ class Task:
 
     Compiler. ``certificate(node, x=, y=, names=, claims=)`` proves the constants of its loss. ``facts(binding)``: further public numbers,
     which sensitivities may rest on. ``check(binding)``: refusals with place and remedy. ``law_is``: what a bound holds for, in words.
-    ``labelled(node)``: whether it reads y. ``centred(node)``: whether the name says what it means only for a mean of 0;
+    ``labelled(node)``: whether it reads y. ``missing(node)``: whether entries of x may be missing (NaN in the records, and on their way
+    through enforcement 0). ``centred(node)``: whether the name says what it means only for a mean of 0;
     ``uncentred(node)``: what it is planned as where nobody says so.
 
     An algorithm. ``bind(binding)`` is the oracle that it asks (``Problem.oracle``).
@@ -140,7 +139,7 @@ class Task:
     ``bounded(trial, reference)``: the trial with the quantity that bounds speak of, on real data compared with
     ``bounded_reference(records, settings)``. ``trivial(problem)``: the answer without data. ``enforced_truth``: how the truth of the
     enforced law is computed; ``radius(settings)`` to which an algorithm's clients scale. ``unmet`` and ``broken``: declared constants that
-    a law contradicts. ``laws``: words that it adds to ``simulate``.
+    a law contradicts.
 
     A release. ``arrays(estimate, problem)``, by name.
 
@@ -166,11 +165,11 @@ class Task:
     radius: Callable[[Mapping[str, Any]], float] = _no_radius
     law_is: str = ""
     labelled: Callable[[Any], bool] = _needed
+    missing: Callable[[Any], bool] = _not_needed
     centred: Callable[[Any], bool] = _not_needed
     uncentred: Callable[[Any], Any] = _nothing_else
     unmet: Callable[..., tuple[str, ...]] = _no_conditions
     broken: Callable[..., Iterable[str]] = _no_conditions
-    laws: Laws = field(default_factory=dict)
     arrays: Callable[[Any, Problem], dict[str, Any]] = named_theta
     extremes: Literal["searched", "labels", "opposite", "orthogonal"] = "searched"
 

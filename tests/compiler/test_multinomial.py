@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dpspec.algorithms.sets import constraint_set
+from dpspec.compiler.draft import Chosen
 from dpspec.compiler.passes import compile_draft
 from dpspec.compiler.plan import make_plan
 from dpspec.executor.run import run
@@ -165,7 +166,7 @@ def test_objective_perturbation_refuses_and_says_why():
         (d,) = [d for d in draft.diagnostics if d.severity == "error"]
         assert d.code == "DP407"
         assert "turn with the weights" in d.message
-        assert draft.releases[0].tree is None
+        assert not isinstance(draft.releases[0], Chosen)
 
 
 def test_its_proof_does_fail_for_this_loss():
@@ -193,7 +194,7 @@ def test_algorithms_for_one_margin_refuse():
         errors = [d for d in draft.diagnostics if d.severity == "error"]
         assert [d.code for d in errors] == ["DP407"], card.id
         assert "margin" in errors[0].message or "turn with the weights" in errors[0].message
-        assert draft.releases[0].tree is None
+        assert not isinstance(draft.releases[0], Chosen)
 
 
 def test_auto_never_takes_one_that_refuses():

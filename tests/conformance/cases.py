@@ -17,9 +17,9 @@ import numpy as np
 from dpspec.algorithms.registry import all_modules
 from dpspec.compiler.draft import Draft
 from dpspec.compiler.passes import compile_draft
-from dpspec.data.enforce import enforce
 from dpspec.data.records import Records
-from dpspec.executor.bind import bound_problem, values
+from dpspec.executor import bind
+from dpspec.executor.bind import bound_problem
 from dpspec.executor.design import substitute
 from dpspec.lang.source import Parsed, parse_expr, parse_file
 from dpspec.privacy.meter import Release
@@ -71,7 +71,7 @@ class Case:
         calibrated = r.calibrated
         if weaken != 1.0:
             calibrated = replace(calibrated, levels=weakened(r, weaken))
-        enforced, _ = enforce(records, self.draft.analysis.data, values(self.draft))
+        enforced, _ = bind.enforced(self.draft, records)
         meter = Release(calibrated, StudyNoise(seed), mode="study", public=PublicRandomness(0), per_user=per_user)
         estimate = r.module.run(enforced, bound_problem(self.draft, r), r.tunables, meter)
         meter.close()

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from dpspec.algorithms.estimate import Estimate
-from dpspec.data.enforce import enforce
 from dpspec.data.records import Records
-from dpspec.executor.bind import bound_problem, values
+from dpspec.executor import bind
+from dpspec.executor.bind import bound_problem
 from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise
 from dpspec.privacy.schedule import Leaf, draws
@@ -103,7 +103,7 @@ def rows(held: Any) -> np.ndarray:
 def blind_run(c: Case, records: Records, module: Any = None, removed: int | None = None) -> tuple[Estimate, Blind]:
     """``removed``: the place of the record that these ``records`` lack, for Poisson coins."""
     r = c.release
-    enforced, _ = enforce(records, c.draft.analysis.data, values(c.draft))
+    enforced, _ = bind.enforced(c.draft, records)
     meter = Release(r.calibrated, StudyNoise(5), mode="study", public=PublicRandomness(0), per_user=True)
     found = {name: leaf.sampling for name, leaf in draws(r.tree).items() if leaf.sampling is not None}
     blind = Blind(meter, poisson={name: s.rate for name, s in found.items() if s.method == "poisson"}, removed=removed)
@@ -171,7 +171,7 @@ def with_row(c: Case, base: tuple[np.ndarray, np.ndarray, int], row: Row | None)
 
 
 def enforced(c: Case, records: Records) -> tuple[np.ndarray, np.ndarray]:
-    kept = enforce(records, c.draft.analysis.data, values(c.draft))[0]
+    kept = bind.enforced(c.draft, records)[0]
     return np.asarray(kept.x), np.asarray(kept.y)
 
 
@@ -180,7 +180,8 @@ def differ(one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarr
     (x, y), (u, v) = one, other
     if len(x) != len(u):
         return abs(len(x) - len(u)) == 1
-    return int(((x != u).any(axis=1) | (y != v)).sum()) == 1
+    apart = (x != u) & ~(np.isnan(x) & np.isnan(u))  # an entry that is missing from both is one
+    return int((apart.any(axis=1) | (y != v)).sum()) == 1
 
 
 Pair = tuple[Records, Records]
@@ -204,9 +205,9 @@ def movements(c: Case, relation: str, module: Any = None, surroundings: int = 2)
     return found
 
 
-def nastiest(c: Case, relation: str) -> Pair:
+def nastiest(c: Case, relation: str, module: Any = None) -> Pair:
     """The neighbouring pair of extreme records, beside records of the least x, whose draws are furthest apart."""
-    found = movements(c, relation, surroundings=1)
+    found = movements(c, relation, module, surroundings=1)
     return max(found, key=lambda item: (item[0].apart, max(item[0].shares.values())))[1]
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from dpspec.compiler.draft import BoundValue
 from dpspec.compiler.passes import compile_draft
 from dpspec.data.laws import Simulation
 from dpspec.executor import enforced as module
@@ -22,6 +21,7 @@ from dpspec.executor.summary import judge, judge_with_room
 from dpspec.lang.source import parse_text
 from dpspec.report.terminal import study_text
 from dpspec.tasks.registry import of
+from dpspec.theory.bounds import BoundValue
 
 CENTRAL = """\
 analysis "t"

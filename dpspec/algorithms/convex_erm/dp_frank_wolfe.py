@@ -19,7 +19,10 @@ from dpspec.algorithms import vertices
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.convex_erm._common import refused
 from dpspec.algorithms.estimate import Estimate
+from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import constraint_set
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Draw, Repeat, Tree
 
 #: One of few rounds leaks little about a vertex: eight times epsilon is what the audit of the suite sees. Twice epsilon shows in the laws
@@ -126,7 +129,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Repeat(Draw("vertex", vertices.selection(p, t.clip, t.selection)), t.T)
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     w = constraint_set(p.task.over, p.facts).start(p.d)
     for step in range(t.T):
         v = vertices.chosen(release, records, p, w, t.clip)

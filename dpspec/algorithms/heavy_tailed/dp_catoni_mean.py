@@ -28,6 +28,8 @@ from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms import sums
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Tree
 
@@ -172,7 +174,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("mean", Gaussian(sensitivity(p, t), p.d))
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     total = sums.Sum(p.d)
     for x, _ in records.blocks(sums.block_rows(1 << 15, p.d, 64)):
         total.add(robust.column_sums(x, np.ones(x.shape[0]), t.s, t.beta))

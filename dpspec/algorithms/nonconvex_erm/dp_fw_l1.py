@@ -33,7 +33,10 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.nonconvex_erm._common import gap, kept, refused
+from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import constraint_set
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Draw, Repeat, Tree
 
 _TESTS = "tests/algorithms/nonconvex/test_frank_wolfe_nonconvex.py::"
@@ -170,7 +173,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Repeat(Draw("vertex", vertices.selection(p, t.clip, t.selection)), t.T)
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     last = kept(t)
     chosen = t.T - last + int(release.public.generator("iterate").integers(last))
     w = found = constraint_set(p.task.over, p.facts).start(p.d)

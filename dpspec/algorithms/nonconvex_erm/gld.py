@@ -10,13 +10,15 @@ exp(-beta F). Study mode only: the xi are statistical noise, seeded, and no draw
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.nonconvex_erm._common import refused
+from dpspec.algorithms.objective import Objective
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
 CARD = Card(
@@ -67,8 +69,9 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     raise ValueError("a reference draws no noise")
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door | None) -> Estimate:
     """``release.public`` draws the xi."""
+    assert release is not None
     f, spread = p.objective, math.sqrt(2 * t.eta / t.beta)
     xi, w = release.public.generator("gld"), f.over.start(p.d)
     for _ in range(t.T):
