@@ -293,9 +293,10 @@ def _words(row: dict[str, Any]) -> str:
 def show(
     entry: Annotated[int, typer.Argument(help="its number", show_default=False)],
     ledger: UrlOption = None,
+    format: FormatOption = Format.json,
     no_color: NoColorOption = False,
 ) -> None:
-    """One entry as JSON: its schedule with levels, its costs, its hash.
+    """One entry as JSON (the only form): its schedule with levels, its costs, its hash.
 
     Examples:
 
@@ -352,6 +353,7 @@ def export(
     ledger: UrlOption = None,
     csv: Annotated[bool, typer.Option("--csv", help="one row a charge, in place of JSON lines, one an entry")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="a new file; stdout without", show_default=False)] = None,
+    format: FormatOption = Format.text,
     no_color: NoColorOption = False,
 ) -> None:
     """All entries, with their hashes, for another program or an archive.
@@ -364,7 +366,13 @@ def export(
     """
     from dpspec.ledger.export import csv_lines, json_lines
 
-    lines = (csv_lines if csv else json_lines)(_opened(ledger))
+    book = _opened(ledger)
+    lines = (csv_lines if csv else json_lines)(book)
+    if format is Format.json and out is None:
+        if csv:
+            refuse("CSV is no JSON document", "leave --format or --csv out")
+        emit_json({"ledger": book.name, "entries": list(book.entries())})
+        return
     if out is None:
         for line in lines:
             sys.stdout.write(line + "\n")
@@ -376,6 +384,8 @@ def export(
     with stream:
         for line in lines:
             stream.write(line + "\n")
+    if format is Format.json:
+        emit_json({"ledger": book.name, "written": str(out)})
 
 
 @app.command("close", short_help="charge nothing more to an account")
