@@ -104,8 +104,6 @@ def init(
     except LimitError as problem:
         refuse(str(problem), "`dpspec ledger init --help` shows limits", "DP710")
     window = None if per is None else _window(per)
-    if relation not in ("replace-one", "add-remove", "zero-out"):
-        refuse(f"{relation!r} is no neighbouring relation", "replace-one, add-remove or zero-out", "DP710")
     book = create(_url(ledger))
     body: dict[str, Any] = {"ledger": book.name}
     if account is not None and limit is not None:
@@ -369,9 +367,7 @@ def export(
     book = _opened(ledger)
     lines = (csv_lines if csv else json_lines)(book)
     if format is Format.json and out is None:
-        if csv:
-            refuse("CSV is no JSON document", "leave --format or --csv out")
-        emit_json({"ledger": book.name, "entries": list(book.entries())})
+        emit_json({"ledger": book.name, **({"csv": list(lines)} if csv else {"entries": list(book.entries())})})
         return
     if out is None:
         for line in lines:

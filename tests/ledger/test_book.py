@@ -200,7 +200,7 @@ def test_a_refusal_says_what_is_left_and_who_took_how_much(fresh):
 def test_what_does_not_add_up_is_refused(fresh):
     ledger = fresh()
     ledger.open("a", make_limit(rho="1"), data="d", **COUNTS)
-    for word, other in (("unit", "household"), ("relation", "replace-one"), ("model", "local"), ("protects", "labels")):
+    for word, other in (("unit", "household"), ("relation", "replace-one"), ("model", "nldp"), ("protects", "labels")):
         with pytest.raises(SpecError, match="DP703"):
             ledger.reserve("a", releases.gaussian(4.0, **{word: other}))
         with pytest.raises(SpecError, match="DP710"):
