@@ -12,30 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dpspec.audit.vocabulary import (
-    AMOUNT,
-    CHANNEL_ALIASES,
-    CHANNEL_FIELDS,
-    CHANNELS,
-    COMMON,
-    COUNT_FROM_0,
-    EVENT_ALIASES,
-    EVENTS,
-    FACTS,
-    FIELD_ALIASES,
-    FLAG,
-    MODELS,
-    NEIGHBOUR_ALIASES,
-    NEIGHBOURS,
-    POSITIVE,
-    REAL,
-    WHOLE,
-    Kind,
-    Sort,
-    relation_of,
-    shown,
-    sort_of,
-)
+from dpspec.audit.event import Event
+from dpspec.audit.kinds import AMOUNT, COMMON, COUNT_FROM_0, FLAG, POSITIVE, REAL, WHOLE, Kind, Sort, shown
+from dpspec.audit.vocabulary import CHANNEL_ALIASES, CHANNEL_FIELDS, CHANNELS, EVENT_ALIASES, EVENTS, FACTS, FIELD_ALIASES, sort_of
+from dpspec.audit.words import MODELS, NEIGHBOUR_ALIASES, NEIGHBOURS, relation_of
 from dpspec.audit.yamlread import Path, Read, read_yaml
 from dpspec.spec.diagnostics import Diagnostic, Span, SpecError, has_errors
 from dpspec.spec.ratio import ratio
@@ -62,32 +42,6 @@ class Setting:
     def relation(self) -> str:
         """The stated relation, or nothing when it is not stated in words that are known."""
         return self.neighbouring if self.neighbouring in NEIGHBOURS else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One node of what ran. ``kind`` is a key of :data:`EVENTS`, or ``unknown`` with the original word in ``fields["type"]``.
-
-    ``unread``: fields that no model reads (kept from foreign formats only); nothing is certified beside them.
-    """
-
-    kind: str
-    fields: Mapping[str, Any] = field(default_factory=dict)
-    count: int = 1
-    inner: tuple[Event, ...] = ()
-    unread: tuple[str, ...] = ()
-
-    @property
-    def what(self) -> str:
-        return str(self.fields.get("what") or self.kind.replace("_", " "))
-
-    def number(self, *names: str) -> float | None:
-        """The first of these fields that is a number."""
-        for name in names:
-            value = self.fields.get(name)
-            if isinstance(value, (int, float)) and not isinstance(value, bool):
-                return float(value)
-        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from dpspec.algorithms.card import Goal, Loss, Problem
 from dpspec.compiler.draft import Certified, Draft, Path, Proved, Resolved, known
-from dpspec.compiler.files import rows_of
+from dpspec.compiler.files import rows_of, vectors
 from dpspec.compiler.resolve import domain_of, norms, part_rows, set_domain
 from dpspec.data.files import Corners
 from dpspec.domains.variable import NOTHING_SAID
@@ -143,6 +143,7 @@ def _problem(draft: Draft[Resolved], release: Proved) -> Problem:
             facts["L_inf"] = loss.lipschitz_inf
         if math.isfinite(loss.smooth):
             facts["B"] = loss.smooth
+        facts.update({k: v for k, v in (("pair_spread", loss.spread), ("at_zero", loss.at_zero)) if math.isfinite(v)})
     goal = _goal(draft, release)
     if goal is not None:
         facts.setdefault("alpha", goal.at_most)
@@ -157,6 +158,7 @@ def _problem(draft: Draft[Resolved], release: Proved) -> Problem:
         loss=loss,
         domains=draft.domains,
         goal=goal,
+        public=vectors(draft, release.index),
     )
     found = of(problem.task).facts(binding_of(draft, release, problem))
     return replace(problem, facts={**facts, **found}) if found else problem
@@ -212,6 +214,7 @@ def _loss(certificate: Certificate) -> Loss:
         lipschitz_inf=float(certificate.lipschitz_inf),
         classes=certificate.classes,
         at_zero=float(certificate.at_zero),
+        spread=float(certificate.spread),
         local=certificate.local,
         slope=float(certificate.slope),
         curve=float(certificate.curve),

@@ -22,6 +22,7 @@ from dpspec.numeric.norms import OutOfRange
 from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Sequence, Tree
 from dpspec.spec.model import Polytope
 from dpspec.spec.words import BUDGETS, LOSS_CLAIMS, assumed
+from dpspec.tasks.protocol import Refusal as Asked
 from dpspec.tasks.registry import of
 
 
@@ -129,6 +130,13 @@ def _best(draft: Draft[Certified], release: Certified) -> tuple[Draft[Certified]
 
 def _nobody(draft: Draft[Certified], release: Certified, ordered: list[Choice], path: Path) -> Draft[Certified]:
     """Why no algorithm serves a release: what privacy would rest on first, else every reason once."""
+    if all(c.candidate.code == "task" for c in ordered):
+        return draft.report(
+            "DP401",
+            f"no algorithm serves {of(release.release.task).words[0]}, the task of {release.release.name!r}, under any privacy model",
+            path=path,
+            help="`dpspec algorithms` lists the tasks and privacy models that are served",
+        )
     near = [c for c in ordered if c.candidate.code != "task"] or ordered
     shared: dict[str, list[Choice]] = {}
     for c in near:
@@ -147,7 +155,9 @@ def _nobody(draft: Draft[Certified], release: Certified, ordered: list[Choice], 
 
 
 def _help_of_most(groups: list[list[Choice]]) -> str:
-    """The repair of the reason that refuses the most algorithms; where no two share one, the first repair that there is."""
+    """The repair of the reason that refuses the most algorithms; where no two share one, the first repair that there is. Another privacy
+    model is the last of them: it promises something else, and its algorithms have needs of their own."""
+    groups = [g for g in groups if not g[0].help.startswith("privacy ")] or groups
     most = max(groups, key=len)
     return most[0].help if len(most) > 1 else next((c.help for group in groups for c in group if c.help), "")
 
@@ -172,7 +182,9 @@ def consider(draft: Draft[Certified], release: Certified, module: ModuleType) ->
 
     words = of(problem.task).words
     if card.task not in words:
-        return refuse(f"it serves the task {card.task}, not {words[0]}", code="task")
+        return refuse(f"it serves the task {card.task}, not {words[-1]}", code="task")
+    for found in of(problem.task).check(binding_of(draft, release, problem)):
+        return refuse(found.message, code=found.code, help=found.help, place=(*release.path, *found.place))
     if problem.model not in card.models:
         return refuse(f"it works under {' and '.join(card.models)}, not under {problem.model}", help=f"privacy {card.models[0]}")
     if release.certificate is not None and not release.certificate.exact_regulariser:
@@ -194,10 +206,14 @@ def consider(draft: Draft[Certified], release: Certified, module: ModuleType) ->
         return refuse(weak.evidence, code="DP407", help="an algorithm whose privacy does not rest on it, or a larger ridge term")
     if weak is not None:
         return refuse(weak.evidence, code="DP210", help=_remedy(weak, problem), place=_unenforced(draft, weak))
+    odd = _odd_file(card, release)
+    if odd is not None:
+        return refuse(odd.message, code=odd.code, help=odd.help, place=(*release.path, *odd.place))
     resolved = resolve_tunables(card, problem, release.release.by.options if release.release.by.algorithm != "auto" else ())
     if isinstance(resolved, Refusal):
         return refuse(resolved.message, code=resolved.code, help=resolved.help, place=_of_option(release, resolved))
     tunables, settings = resolved
+    settings.update({name: Setting(path, path, "the spec") for name, path in release.release.by.files})
     lipschitz = release.certificate.lipschitz if release.certificate is not None else 0.0
     try:
         if STEEP < lipschitz < math.inf and any(s.name == "lipschitz" and s.role == "privacy" for s in statuses):
@@ -262,6 +278,20 @@ def _served(
         alone=calibrated,
     )
     return Choice(eligible, chosen)
+
+
+def _odd_file(card: Card, release: Certified) -> Asked | None:
+    """An option that is a file and should not be, or is none and should be one."""
+    by = release.release.by
+    for name, path in by.files:
+        if name not in card.vectors:
+            known = f"it has {', '.join(card.vectors)}" if card.vectors else "it reads none"
+            return Asked(f"{card.id} has no option {name} that is a file, {path}", known, ("by", "options", name), "DP405")
+    for name, _ in by.options:
+        if name in card.vectors:
+            what = f"{name} of {card.id} is a file: {card.vectors[name]}"
+            return Asked(what, f'{name} = "{name}.csv"', ("by", "options", name), "DP406")
+    return None
 
 
 def _of_option(release: Certified, refusal: Refusal) -> Path | None:

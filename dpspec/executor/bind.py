@@ -11,6 +11,8 @@ from dpspec.algorithms.card import Problem
 from dpspec.compiler.certify import binding_of
 from dpspec.compiler.draft import Draft, ReleaseDraft
 from dpspec.compiler.resolve import part_rows
+from dpspec.data.enforce import enforce
+from dpspec.data.problems import fail
 from dpspec.tasks.registry import of
 
 
@@ -22,6 +24,13 @@ def bound_problem(draft: Draft, release: ReleaseDraft) -> Problem:
 
 def part_of(draft: Draft, release: ReleaseDraft, records: Any) -> Any:
     """The records of a release's ``part``: consecutive rows, fixed by the row order before any record is read."""
+    node = release.release.task
+    if of(node).labelled(node) and not records.has_y:
+        fail(
+            "DP523",
+            f"release {release.release.name!r} asks about y, and the records have no target",
+            "name the target of the data, or its law",
+        )
     if release.release.part is None:
         return records
     start, stop = part_rows(draft, release.index)
@@ -33,7 +42,6 @@ def public_records(draft: Any, raw: Any, base: Path) -> Any:
     public = draft.analysis.privacy.public
     if public is None or public.path is None:
         return raw.records
-    from dpspec.data.problems import fail
     from dpspec.data.records import Records
     from dpspec.data.sources import load_public
 
@@ -41,6 +49,16 @@ def public_records(draft: Any, raw: Any, base: Path) -> Any:
         fail("DP515", f"public x comes twice: from {public.path}, and beside the records as public_x", "leave one of them out")
     rows = load_public(public.path, draft.analysis.data, base_dir=base, values=values(draft))
     return Records(raw.records.x, raw.records.y, rows, raw.records.mapped)
+
+
+def missing(draft: Draft) -> bool:
+    """Whether entries of x may be missing: where every question that is asked allows it."""
+    return all(of(r.release.task).missing(r.release.task) for r in draft.releases)
+
+
+def enforced(draft: Draft, records: Any) -> tuple[Any, Any]:
+    """The records with the domains of the spec made true, and what was touched (a statistic that only a study may show)."""
+    return enforce(records, draft.analysis.data, values(draft), missing=missing(draft))
 
 
 def values(draft: Draft) -> Mapping[str, Any]:

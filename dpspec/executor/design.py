@@ -10,7 +10,7 @@ from typing import NoReturn
 from dpspec.lang.source import Parsed, parse_expr
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.expr import Expr, NotANumber, Unbound, evaluate
-from dpspec.spec.model import Analysis
+from dpspec.spec.model import Analysis, By
 
 DEFAULT_TRIALS = 20
 QUICK_TRIALS = 5
@@ -87,8 +87,8 @@ def _by(a: Analysis, algorithm: str) -> Analysis:
     """The same analysis by another algorithm; options that belong to the old one are dropped."""
     releases = []
     for r in a.releases:
-        options = r.by.options if r.by.algorithm == algorithm else ()
-        releases.append(r.model_copy(update={"by": r.by.model_copy(update={"algorithm": algorithm, "options": options})}))
+        by = r.by if r.by.algorithm == algorithm else By(algorithm=algorithm)
+        releases.append(r.model_copy(update={"by": by}))
     return a.model_copy(update={"releases": tuple(releases)})
 
 

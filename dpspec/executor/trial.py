@@ -275,9 +275,8 @@ def forget_real() -> None:
 
 def _real(draft: Draft, memory: Any) -> Real:
     from dpspec.compiler.files import base_dir
-    from dpspec.data.enforce import enforce
     from dpspec.data.sources import load
-    from dpspec.executor.bind import public_records, values
+    from dpspec.executor.bind import enforced, missing, public_records, values
 
     data = draft.analysis.data
     if data.status != "public":
@@ -304,19 +303,19 @@ def _real(draft: Draft, memory: Any) -> Real:
     key = (text, str(draft.analysis.privacy.public), _named_in(text, draft), draft.parsed.path, id(memory))
     if key in _REAL:
         return _REAL[key]
-    raw = load(data, memory=memory, base_dir=base_dir(draft.parsed.path), values=values(draft), private=False)
-    records, counts = enforce(public_records(draft, raw, base_dir(draft.parsed.path)), data, values(draft))
+    base = base_dir(draft.parsed.path)
+    raw = load(data, memory=memory, base_dir=base, values=values(draft), private=False, missing=missing(draft))
+    records, counts = enforced(draft, public_records(draft, raw, base))
     _REAL.clear()
     _REAL[key] = Real(records, counts, memory, {})
     return _REAL[key]
 
 
 def _simulated(draft: Draft, seed: int, trial: int) -> tuple[Any, Mapping[str, Any], Any]:
-    from dpspec.data.enforce import enforce
     from dpspec.data.laws import Simulation
-    from dpspec.executor.bind import values
+    from dpspec.executor.bind import enforced, missing
 
     m = int(draft.facts.get("m", 0)) if draft.analysis.privacy.public is not None else 0
-    drawn, truth = Simulation(draft.analysis.simulate, draft.facts).trial(seed, trial, m=m)
-    records, counts = enforce(drawn, draft.analysis.data, values(draft))
+    drawn, truth = Simulation(draft.analysis.simulate, draft.facts, missing=missing(draft)).trial(seed, trial, m=m)
+    records, counts = enforced(draft, drawn)
     return records, truth, counts

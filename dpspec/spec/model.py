@@ -257,10 +257,11 @@ Task: TypeAlias = Minimise | Estimate | EstimateTheta | Regress | Fit | Answer |
 
 
 class By(Node):
-    """``by dp-gd with T = 100, eta = 0.5`` or ``by auto``."""
+    """``by dp-gd with T = 100, eta = 0.5`` or ``by auto``. ``files``: options that are public files of numbers, ``start = "w0.csv"``."""
 
     algorithm: str = "auto"
     options: tuple[tuple[str, Expr], ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
 
 
 class Expect(Node):

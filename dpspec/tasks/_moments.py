@@ -58,6 +58,7 @@ def unmet(problem: Problem, law: Any, parts: tuple[Any, ...] = (), room: float =
 #: The base of the three tasks.
 SHARED: Mapping[str, Any] = {
     "check": of_the_records,
+    "labelled": lambda node: False,
     "settings": ("r",),
     "spared": True,
     "trivial": lambda problem: None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,21 @@ from dpspec.measures.measure import Array, Trial
 from dpspec.measures.vector import DISTANCES, SUPPORT_ERROR
 from dpspec.spec.model import Estimate
 from dpspec.tasks._declared import largest_coordinate, used_by_bounds
-from dpspec.tasks.protocol import Task, of_the_records, parameter
+from dpspec.tasks.protocol import Reference, Task, of_the_records, parameter
 
 
 def truth(trial: Trial) -> Array:
     """The mean of the law where it is known."""
     known = getattr(trial.truth, "mean", None)
     return parameter(trial) if known is None else np.asarray(known, dtype=np.float64)
+
+
+def reference(records: Any, problem: Problem, settings: Mapping[str, Any]) -> Reference:
+    """The mean of the records. Shape (d,)."""
+    total = np.zeros(records.d)
+    for x, _ in records.blocks():
+        total += np.ravel(x.sum(axis=0))
+    return total / records.n, None
 
 
 def broken(release: Any, problem: Problem, law: Any, records: Any, parts: tuple[Any, ...] = (), room: float = 0.0) -> Iterator[str]:
@@ -35,7 +43,10 @@ TASK = Task(
     serves=lambda node: isinstance(node, Estimate) and node.what == "mean",
     words=("estimate", "mean"),
     measures=(*DISTANCES, SUPPORT_ERROR),
+    labelled=lambda node: False,
     check=of_the_records,
+    reference=reference,
+    spared=True,
     truth=truth,
     enforced_truth="moments",
     law_is="the error is measured against the law of",

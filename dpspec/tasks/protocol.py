@@ -111,6 +111,10 @@ def _no_radius(settings: Mapping[str, Any]) -> float:
     return math.inf
 
 
+def _needed(node: Any) -> bool:
+    return True
+
+
 def _not_needed(node: Any) -> bool:
     return False
 
@@ -126,8 +130,9 @@ class Task:
 
     Compiler. ``certificate(node, x=, y=, names=, claims=)`` proves the constants of its loss. ``facts(binding)``: further public numbers,
     which sensitivities may rest on. ``check(binding)``: refusals with place and remedy. ``law_is``: what a bound holds for, in words.
-    ``centred(node)``: whether the name says what it means only for a mean of 0; ``uncentred(node)``: what it is planned as where nobody
-    says so.
+    ``labelled(node)``: whether it reads y. ``missing(node)``: whether entries of x may be missing (NaN in the records, and on their way
+    through enforcement 0). ``centred(node)``: whether the name says what it means only for a mean of 0;
+    ``uncentred(node)``: what it is planned as where nobody says so.
 
     An algorithm. ``bind(binding)`` is the oracle that it asks (``Problem.oracle``).
 
@@ -161,6 +166,8 @@ class Task:
     enforced_truth: Literal["", "moments", "regression"] = ""
     radius: Callable[[Mapping[str, Any]], float] = _no_radius
     law_is: str = ""
+    labelled: Callable[[Any], bool] = _needed
+    missing: Callable[[Any], bool] = _not_needed
     centred: Callable[[Any], bool] = _not_needed
     uncentred: Callable[[Any], Any] = _nothing_else
     unmet: Callable[..., tuple[str, ...]] = _no_conditions

@@ -18,8 +18,9 @@ from scipy import stats
 
 from dpspec.audit import audit
 from dpspec.audit.bounds import epsilon_range
-from dpspec.audit.components import Context, components
+from dpspec.audit.component import Context
 from dpspec.audit.deployment import deployment_of
+from dpspec.audit.events import components
 from dpspec.spec.diagnostics import SpecError
 
 Mass: TypeAlias = NDArray[np.float64]

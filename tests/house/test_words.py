@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from dpspec.algorithms.registry import all_modules
-from dpspec.audit import vocabulary as described
+from dpspec.audit import words as described
 from dpspec.compiler.passes import compile_draft
 from dpspec.data import laws
 from dpspec.lang.source import parse_expr, parse_text
