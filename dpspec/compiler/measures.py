@@ -16,16 +16,19 @@ def hint(measure: str, known: tuple[str, ...]) -> str:
     return f"did you mean {near!r}?" if near else f"one of {', '.join(known)}" if known else "leave the target out"
 
 
-def choose(release: ReleaseDraft) -> str:
-    """The measure of a release: the one it expects, the first that its algorithm bounds, or its task's own. Raises SpecError (DP413) when
-    the one it expects cannot be measured (another one is no answer to it), or the task has none."""
+def choose(release: ReleaseDraft, *, simulated: bool = True) -> str:
+    """The measure of a release: the one it expects, the first that its algorithm bounds, or its task's own. Real data, which are not
+    ``simulated``, have no population. Raises SpecError (DP413) when the one it expects cannot be measured (another one is no answer to
+    it), or the task has none."""
     task, expect = of(release.release.task), release.release.expect
+    measures = [m for m in task.measures if simulated or m.needs != "population"]
+    known = tuple(m.name for m in measures)
     if expect is not None:
-        if normal(expect.measure) in task.measurable:
+        if normal(expect.measure) in known:
             return normal(expect.measure)
         text = f"release {release.release.name!r}: a study does not measure {expect.measure}"
-        raise SpecError([Diagnostic("DP413", "error", text, hint(expect.measure, task.measurable))])
-    bounded = next((b.measure for b in release.bounds if b.measure in task.measurable), None)
+        raise SpecError([Diagnostic("DP413", "error", text, hint(expect.measure, known))])
+    bounded = next((b.measure for b in release.bounds if b.measure in known), None)
     if bounded is None and not task.measures:
         text = f"release {release.release.name!r}: no study measures the error of {task.words[0]}"
         raise SpecError([Diagnostic("DP413", "error", text, "`dpspec run` releases it; its error is not known to a study")])

@@ -17,6 +17,7 @@ from dpspec.spec.expr import Expr, NotANumber, Unbound, evaluate
 from dpspec.spec.model import Ball, Box, Finite, Set
 from dpspec.spec.model import Domain as Stated
 from dpspec.spec.words import ASSUMPTIONS, assumed
+from dpspec.tasks.registry import of
 
 #: Facts that the compiler derives from enforced domains, constraint sets and certificates. Sensitivities rest on them, so a constant of
 #: the spec may not stand in for one that nothing enforces or proves.
@@ -324,18 +325,21 @@ def set_domain(
 
 
 def _declared(draft: Draft[Resolved], facts: dict[str, Number]) -> Draft[Resolved]:
+    known = dict(ASSUMPTIONS)
+    for release in draft.analysis.releases:
+        known.update(of(release.task).assumes)
     for i, assumption in enumerate(draft.analysis.assume):
         word = assumed(assumption.name, assumption.of)
-        if word not in ASSUMPTIONS:
+        if word not in known:
             draft = draft.report(
                 "DP224",
                 f"nothing reads the assumption {assumption.name}: no certificate, no bound and no algorithm",
                 path=("assume", i),
-                help="leave it out, or state one of " + ", ".join(ASSUMPTIONS),
+                help="leave it out, or state one of " + ", ".join(known),
                 severity="warning",
             )
             continue
-        names = ASSUMPTIONS[word].facts
+        names = known[word].facts
         values = list(assumption.args) + [e for _, e in assumption.options]
         for name, e in zip(names, values, strict=False):
             draft, value = number(draft, e, facts, ("assume", i), what=f"the constant of {assumption.name}")

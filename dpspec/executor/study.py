@@ -81,8 +81,8 @@ def study(
     drafts = [compiled(p) for p in d.points]  # every point must have a plan before anything runs
     from dpspec.compiler.measures import choose
 
-    for release in (r for draft in drafts for r in draft.releases):
-        choose(release)  # every target must be measurable too
+    for made, release in ((draft, r) for draft in drafts for r in draft.releases):
+        choose(release, simulated=bool(made.analysis.simulate))  # every target must be measurable too
     forget_real()
     data = _data_digest(parsed, memory)
     points = [_cells(d, point, data) for point in d.points]
@@ -265,6 +265,9 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
                     "touched": _touched(draft, results),
                 }
             )
+            bounded = tuple(dict.fromkeys(b.measure for b in release.bounds))
+            if release.release.expect is None and bounded and measure not in bounded:  # said: another one is no answer to a bound
+                notes[f"{name}: {card.id} bounds {', '.join(bounded)}, which these data do not tell; measured is {measure}"] = None
             for b in (bound,) if bound is not None else ():
                 for condition in b.holds_if:
                     notes[f"The {b.kind} bound of {card.id} holds if: {condition}"] = None

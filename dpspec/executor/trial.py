@@ -16,6 +16,7 @@ from dpspec.compiler.files import contents
 from dpspec.compiler.measures import choose
 from dpspec.compiler.plan import meaning
 from dpspec.executor.design import Point
+from dpspec.executor.population import population
 from dpspec.measures.measure import Measure, Trial
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.model import MemorySource
@@ -111,7 +112,7 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
     errors: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
     reference: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
     trivial: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
-    measures = {r.release.name: choose(r) for r in draft.releases}
+    measures = {r.release.name: choose(r, simulated=bool(draft.analysis.simulate)) for r in draft.releases}
     touched: dict[str, int] = {}
     problems = [bound_problem(draft, r) for r in draft.releases]
     real = None if draft.analysis.simulate else _real(draft, memory)
@@ -137,6 +138,8 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
                 solved[name] = (None, None) if spared or alone else _reference(mine, problem, release, draft, real, (cell.seed, trial))
             fitted, optimum = solved[name]
             t = task.trial(mine, problem, truth, fitted, optimum)
+            if measure.needs == "population":
+                t = replace(t, population=population(draft, release, problem, cell.seed, trial))
             if fixed is None:
                 t = laws[name].enforced(draft, release, problem, measure, t, (cell.seed, trial))
             errors[name].append(measure.of(estimate.theta, t))

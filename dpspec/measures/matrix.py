@@ -79,6 +79,12 @@ def row_support_error(w: Matrix, trial: Trial) -> float:
     return _f1_error(np.linalg.norm(w, axis=1) > 1e-8, truth)
 
 
+def least_row_norm(w: Matrix, trial: Trial) -> float:
+    """The norm above which every row of the true basis is found: the largest one of a row that is not, 0 when all are."""
+    missed = np.linalg.norm(w, axis=1) <= 1e-8
+    return float((np.linalg.norm(trial.true, axis=1) * missed).max())
+
+
 def matrix_support_error(estimate: Matrix, trial: Trial) -> float:
     """1 - F1 of the non-zero off-diagonal entries; entries of the truth below 1e-10 of its largest count as zero."""
     truth = trial.true
@@ -122,6 +128,7 @@ OF_A_SUBSPACE: Final = (
     Measure("squared-subspace-distance", lambda w, trial: subspace_distance(w, trial) ** 2, "truth"),
     Measure("projector-distance", projector_distance, "truth"),
     Measure("row-support-error", row_support_error, "law"),
+    Measure("least-row-norm", least_row_norm, "law"),
 )
 
 #: Of a symmetric matrix, beside the task's own.

@@ -27,6 +27,14 @@ def _no_truth(trial: Trial) -> Array:
 
 
 @dataclass(frozen=True)
+class Population:
+    """Fresh enforced records of the law, many more than a trial has, and the least value of the objective on them."""
+
+    records: Any
+    optimum: float | None
+
+
+@dataclass(frozen=True)
 class Trial:
     """What a measure may look at. ``truth``: the parameters by name of the law that is compared with, empty on real data; ``reference``:
     non-private estimate; ``optimum``: least value of the objective; ``estimand``: the task's true value in a trial; ``population``: fresh
@@ -38,7 +46,7 @@ class Trial:
     reference: Any
     optimum: float | None = None
     estimand: Callable[[Trial], Array] = _no_truth
-    population: Any = None
+    population: Population | None = None
 
     @property
     def true(self) -> Array:

@@ -15,6 +15,14 @@ def excess_empirical_risk(w: Array, trial: Trial) -> float:
     return float(trial.problem.objective.value(w, trial.records)) - trial.optimum
 
 
+def excess_population_risk(w: Array, trial: Trial) -> float:
+    """F(w) - min F over the set, F the mean loss of the law, on fresh records of it."""
+    fresh = trial.population
+    assert fresh is not None
+    assert fresh.optimum is not None
+    return float(trial.problem.objective.value(w, fresh.records)) - fresh.optimum
+
+
 def label_error(w: Array, trial: Trial) -> float:
     """Share of records whose sign(<w, x>) is not the label; of several classes, those whose largest margin <w_j, x> is not the label's."""
     wrong = total = 0
@@ -29,4 +37,5 @@ def label_error(w: Array, trial: Trial) -> float:
 
 
 EXCESS_EMPIRICAL_RISK: Final = Measure("excess-empirical-risk", excess_empirical_risk, "optimum")
+EXCESS_POPULATION_RISK: Final = Measure("excess-population-risk", excess_population_risk, "population")
 LABEL_ERROR: Final = Measure("label-error", label_error, "records")

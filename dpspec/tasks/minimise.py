@@ -9,7 +9,7 @@ from typing import Any
 
 from dpspec.algorithms.card import Problem
 from dpspec.measures.measure import Array, Trial
-from dpspec.measures.risk import EXCESS_EMPIRICAL_RISK, LABEL_ERROR
+from dpspec.measures.risk import EXCESS_EMPIRICAL_RISK, EXCESS_POPULATION_RISK, LABEL_ERROR
 from dpspec.measures.vector import DISTANCES, SUPPORT_ERROR
 from dpspec.spec.model import Minimise
 from dpspec.tasks.protocol import Binding, Reference, Task, fitted, parameter
@@ -71,7 +71,7 @@ TASK = Task(
     name="minimise",
     serves=lambda node: isinstance(node, Minimise) and not node.pairwise,
     words=("minimise",),
-    measures=(EXCESS_EMPIRICAL_RISK, *DISTANCES, LABEL_ERROR, SUPPORT_ERROR),
+    measures=(EXCESS_EMPIRICAL_RISK, *DISTANCES, LABEL_ERROR, SUPPORT_ERROR, EXCESS_POPULATION_RISK),
     certificate=certificate,
     bind=bind,
     reference=reference,

@@ -17,11 +17,10 @@ from dpspec.algorithms.card import Problem
 from dpspec.domains.variable import Variable
 from dpspec.measures.measure import Array, Measure, Trial
 from dpspec.spec.model import Analysis
+from dpspec.spec.words import Assumption
 
 #: The non-private answer and, where the task has an objective, its least value on the records.
 Reference: TypeAlias = tuple[Any, float | None]
-#: Extra words of ``simulate``: name -> (numbers of arguments, draw(rng, numeric arguments, shape of the block of x)).
-Laws: TypeAlias = Mapping[str, Callable[..., Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +129,10 @@ class Task:
 
     Compiler. ``certificate(node, x=, y=, names=, claims=)`` proves the constants of its loss. ``facts(binding)``: further public numbers,
     which sensitivities may rest on. ``check(binding)``: refusals with place and remedy. ``law_is``: what a bound holds for, in words.
-    ``labelled(node)``: whether it reads y. ``missing(node)``: whether entries of x may be missing (NaN in the records, and on their way
-    through enforcement 0). ``centred(node)``: whether the name says what it means only for a mean of 0;
-    ``uncentred(node)``: what it is planned as where nobody says so.
+    ``assumes``: words of `assume` that it alone reads, their arguments becoming facts. ``labelled(node)``: whether it reads y.
+    ``missing(node)``: whether entries of x may be missing (NaN in the records, and on their way through enforcement 0).
+    ``centred(node)``: whether the name means what it says only for a mean of 0; ``uncentred(node)``: what it is planned as where nobody
+    says so.
 
     An algorithm. ``bind(binding)`` is the oracle that it asks (``Problem.oracle``).
 
@@ -141,7 +141,7 @@ class Task:
     ``bounded(trial, reference)``: the trial with the quantity that bounds speak of, on real data compared with
     ``bounded_reference(records, settings)``. ``trivial(problem)``: the answer without data. ``enforced_truth``: how the truth of the
     enforced law is computed; ``radius(settings)`` to which an algorithm's clients scale. ``unmet`` and ``broken``: declared constants that
-    a law contradicts. ``laws``: words that it adds to ``simulate``.
+    a law contradicts.
 
     A release. ``arrays(estimate, problem)``, by name.
 
@@ -153,6 +153,7 @@ class Task:
     words: tuple[str, ...]
     measures: tuple[Measure, ...] = ()
     certificate: Callable[..., Any] | None = None
+    assumes: Mapping[str, Assumption] = field(default_factory=dict)
     facts: Callable[[Binding], Mapping[str, float]] = _no_facts
     check: Callable[[Binding], Iterable[Refusal]] = _no_check
     bind: Callable[[Binding], Any] = _no_oracle
@@ -172,7 +173,6 @@ class Task:
     uncentred: Callable[[Any], Any] = _nothing_else
     unmet: Callable[..., tuple[str, ...]] = _no_conditions
     broken: Callable[..., Iterable[str]] = _no_conditions
-    laws: Laws = field(default_factory=dict)
     arrays: Callable[[Any, Problem], dict[str, Any]] = named_theta
     extremes: Literal["searched", "labels", "opposite", "orthogonal"] = "searched"
 

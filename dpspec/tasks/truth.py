@@ -26,14 +26,18 @@ from numpy.typing import NDArray
 
 from dpspec.algorithms.card import Problem
 from dpspec.measures.measure import Array, Measure, Trial
-from dpspec.spec.expr import NotANumber, Unbound, evaluate
 from dpspec.spec.model import Infer
+from dpspec.spec.words import Assumption
 from dpspec.tasks.protocol import Binding, Reference, Refusal, Task, fitted
 
 #: The code of a cell without an answer.
 NONE: Final = -1
 #: Words of ``assume`` that this task reads.
-ASSUMED: Final = ("advantage", "ability")
+ASSUMED: Final = {
+    "one-coin": Assumption("a worker errs with one probability on every task, independently"),
+    "advantage": Assumption("the mean over workers of P(right) - P(the likeliest wrong label) is at least m", ("advantage",)),
+    "ability": Assumption("the mean over workers of (2p - 1)^2 is at least v", ("ability",)),
+}
 #: More labels than this are no classification.
 MOST_LABELS: Final = 1000
 
@@ -67,10 +71,6 @@ class Votes:
         found: Codes = np.where(known[np.minimum(at, len(known) - 1)] == answers, at, NONE).astype(np.int16)
         return found
 
-    def counts(self, codes: Codes) -> NDArray[np.int64]:
-        """How many answers of each label a task has, (d, K)."""
-        return np.stack([(codes == k).sum(axis=1) for k in range(len(self.labels))], axis=1)
-
     def named(self, winners: Any) -> Array:
         """The labels of these numbers."""
         return np.asarray(self.labels, dtype=np.float64)[np.asarray(winners, dtype=np.int64)]
@@ -83,16 +83,9 @@ def listed(binding: Binding) -> tuple[float, ...]:
 
 
 def facts(binding: Binding) -> Mapping[str, float]:
-    """``classes``, ``abstaining`` (1 where a worker may leave a task out) and the assumptions that have a value."""
+    """``classes`` and ``abstaining`` (1 where a worker may leave a task out)."""
     values = listed(binding)
-    found = {"classes": float(sum(v != 0 for v in values)), "abstaining": float(0.0 in values)}
-    for stated in binding.analysis.assume:
-        if stated.name in ASSUMED and stated.args:
-            try:
-                found[stated.name] = float(evaluate(stated.args[0], binding.facts))
-            except (Unbound, NotANumber):
-                continue
-    return found
+    return {"classes": float(sum(v != 0 for v in values)), "abstaining": float(0.0 in values)}
 
 
 def check(binding: Binding) -> Iterable[Refusal]:
@@ -110,9 +103,9 @@ def check(binding: Binding) -> Iterable[Refusal]:
         )
     elif len(labels) > MOST_LABELS:
         yield Refusal(f"{len(labels)} labels are more than {MOST_LABELS}", "map the answers to fewer labels")
-    for stated in binding.analysis.assume:
-        if stated.name in ASSUMED and not 0 < facts(binding).get(stated.name, 0.5) <= 1:
-            yield Refusal(f"{stated.name} is a mean of numbers of at most 1, and above 0", f"{stated.name}(0.3) of workers", code="DP411")
+    for word in ("advantage", "ability"):
+        if binding.problem.facts.get(word, 0.0) > 1:
+            yield Refusal(f"{word} is a mean of numbers of at most 1", f"{word}(0.3) of workers", code="DP411")
 
 
 def bind(binding: Binding) -> Votes:
@@ -120,14 +113,16 @@ def bind(binding: Binding) -> Votes:
 
 
 def reference(records: Any, problem: Problem, settings: Mapping[str, Any]) -> Reference:
-    """The majority of the raw answers, ties to the lesser label."""
+    """Dawid-Skene EM on the raw answers, :mod:`dpspec.algorithms.crowdsourcing.dawid_skene`."""
+    from dpspec.algorithms.crowdsourcing import _one_coin as one_coin
+
     votes: Votes = problem.oracle
-    counts = votes.counts(votes.codes(records))
-    return votes.named(np.argmax(counts, axis=1)), None
+    matrices, least = one_coin.named(votes.codes(records), len(votes.labels)), 1 / (2 * records.d + 2)
+    return votes.named(np.argmax(one_coin.em(matrices, least, 1 - least, 20)[0], axis=1)), None
 
 
 def truth(trial: Trial) -> Array:
-    """The true answers of the law; the majority of the raw answers where there is none (real data)."""
+    """The true answers of the law; those of the non-private EM where there is none (real data)."""
     if "truth" in trial.truth:
         return np.asarray(trial.truth["truth"], dtype=np.float64)
     return fitted(trial)
@@ -165,6 +160,7 @@ TASK = Task(
     serves=lambda node: isinstance(node, Infer),
     words=("infer",),
     measures=(Measure("label-error", label_error, "law"),),
+    assumes=ASSUMED,
     facts=facts,
     check=check,
     bind=bind,

@@ -205,9 +205,9 @@ def movements(c: Case, relation: str, module: Any = None, surroundings: int = 2)
     return found
 
 
-def nastiest(c: Case, relation: str) -> Pair:
+def nastiest(c: Case, relation: str, module: Any = None) -> Pair:
     """The neighbouring pair of extreme records, beside records of the least x, whose draws are furthest apart."""
-    found = movements(c, relation, surroundings=1)
+    found = movements(c, relation, module, surroundings=1)
     return max(found, key=lambda item: (item[0].apart, max(item[0].shares.values())))[1]
 
 

@@ -45,7 +45,10 @@ from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.gradients import mean_sensitivity, noisy_gradient, norm
 from dpspec.algorithms.nonconvex_erm._common import gap, kept, refused
+from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import Vector
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Repeat, Tree
 
@@ -207,7 +210,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Repeat(Draw("gradient", Gaussian(mean_sensitivity(p), p.d)), t.T)
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     f, last = p.objective, kept(t)
     chosen = t.T - last + int(release.public.generator("iterate").integers(last))
     w = f.over.start(p.d)

@@ -9,11 +9,11 @@ recursion of Lemma 3.3.1. Differences: eta_t = 2/(A (t + 2 B/A)), which needs no
 
 from __future__ import annotations
 
-from typing import Any
-
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate
-from dpspec.algorithms.pairwise._chain import average, refused
+from dpspec.algorithms.pairwise._chain import PairOracle, average, refused
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
 CARD = Card(
@@ -75,6 +75,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     raise ValueError("a reference draws no noise")
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[PairOracle], t: Tunables, release: Door | None) -> Estimate:
     """``release.public`` orders the records."""
+    assert release is not None
     return Estimate(p.objective.over.project(average(records, p, t, release)))

@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 from scipy.stats import binom, norm
 
 from dpspec.algorithms.card import Problem
+from dpspec.algorithms.crowdsourcing import _answers as answers
 from dpspec.algorithms.crowdsourcing import private_majority_voting as module
 from dpspec.compiler.passes import compile_draft
 from dpspec.data.records import Records
@@ -128,9 +129,9 @@ def test_a_skipped_task_shows_in_the_clear_when_only_answers_are_sent():
 
 def test_a_symbol_for_no_answer_is_one_more_category_of_the_response():
     p = problem(30, 2)
-    assert module.response(p, tunables(module, p)).kind == "binary-response"
-    assert module.response(p, tunables(module, p, abstain="symbol")).k == 3
-    assert module.response(problem(30, 2, abstaining=0.0), tunables(module, p, abstain="symbol")).kind == "binary-response"
+    assert answers.response(p, tunables(module, p)).kind == "binary-response"
+    assert answers.response(p, tunables(module, p, abstain="symbol")).k == 3
+    assert answers.response(problem(30, 2, abstaining=0.0), tunables(module, p, abstain="symbol")).kind == "binary-response"
     with pytest.raises(AssertionError, match="protects y"):
         planned(replace(p, modifiers=frozenset(["labels-only"])))
 
@@ -178,9 +179,9 @@ def test_the_upper_bounds_hold_for_any_abilities(seed):
 
 
 def test_the_error_of_a_run_is_the_exact_one():
-    """4000 tasks, 51 workers who answer 8 of 10 tasks: the share of wrong labels is within four standard errors of the convolution's."""
+    """1500 tasks, 51 workers who answer 8 of 10 tasks: the share of wrong labels is within four standard errors of the convolution's."""
     g = np.random.default_rng(1)
-    n, d, rate = 51, 4000, 0.8
+    n, d, rate = 51, 1500, 0.8
     ability = g.beta(5, 2, n)
     truth = g.integers(0, 2, d) * 2.0 - 1
     right = g.random((n, d)) < ability[:, None]
@@ -191,12 +192,12 @@ def test_the_error_of_a_run_is_the_exact_one():
 
 
 def test_reports_one_by_one_and_their_law_agree():
-    """The same task 3000 times: the estimated share of the label has the mean 0.7 by both routes."""
-    x = np.where(np.arange(10)[:, None] < 7, 1.0, -1.0) * np.ones((10, 3000))
+    """The same task 800 times: the estimated share of the label has the mean 0.7 by both routes."""
+    x = np.where(np.arange(10)[:, None] < 7, 1.0, -1.0) * np.ones((10, 800))
     for per_user in (False, True):
-        shares = labelled(x, problem(10, 3000), "2", per_user=per_user).extras["shares"]
-        assert shares.shape == (3000, 2)
-        assert abs(shares[:, 1].mean() - 0.7) < 4 * shares[:, 1].std() / math.sqrt(3000)
+        shares = labelled(x, problem(10, 800), "2", per_user=per_user).extras["shares"]
+        assert shares.shape == (800, 2)
+        assert abs(shares[:, 1].mean() - 0.7) < 4 * shares[:, 1].std() / math.sqrt(800)
         np.testing.assert_allclose(shares.sum(axis=1), 1.0)
 
 
@@ -295,7 +296,6 @@ def test_answers_are_read_the_same_dense_and_sparse_and_anything_else_is_none():
     codes = votes.codes(Records(x))
     assert codes.tolist() == [[1, NONE], [NONE, NONE], [0, 1]]
     assert np.array_equal(codes, votes.codes(Records(csr_array(x))))
-    assert votes.counts(codes).tolist() == [[0, 1], [0, 0], [1, 1]]
     assert votes.named([1, 0]).tolist() == [1.0, -1.0]
     assert advantage(votes, codes, np.array([1.0, 1.0, -1.0]))[0] == pytest.approx((1 + 0 + 1 - 1) / 6)
 
@@ -323,7 +323,7 @@ def test_a_plan_states_its_unit_and_the_bound_of_its_own_noise():
     draft = compile_draft(
         parse_text(spec("{-1, 0, 1} by map(0 -> 0, no -> -1, yes -> 1)", expect="expect label-error <= 0.05"), surface="dps")
     )
-    assert not [d for d in draft.diagnostics if d.severity == "error"]
+    assert [d.code for d in draft.diagnostics if d.severity != "info"] == ["DP525"]  # a word that is not listed is no answer
     (release,) = draft.releases
     assert release.calibrated.levels["answer"] == pytest.approx(1.0)
     assert release.calibrated.guarantee.epsilon == pytest.approx(1.0)

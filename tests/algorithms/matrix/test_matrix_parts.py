@@ -254,6 +254,9 @@ def test_matrix_measures_by_hand() -> None:
     assert MEASURES["relative-reference-error"](np.zeros((3, 3)), t) == 1.0
     rows = trial("subspace", subspace=np.eye(3)[:, :1])
     assert MEASURES["row-support-error"](np.array([[1.0], [1.0], [0.0]]) / math.sqrt(2), rows) == pytest.approx(1 / 3)
+    basis = trial("subspace", subspace=np.array([[0.8], [0.6], [0.0]]))
+    for found, norm in (([1.0, 1.0, 0.0], 0.0), ([1.0, 0.0, 0.0], 0.6), ([0.0, 0.0, 1.0], 0.8)):
+        assert MEASURES["least-row-norm"](np.array(found)[:, None], basis) == pytest.approx(norm)
 
 
 def test_references_are_left_out_where_the_records_would_be_drawn_again() -> None:
