@@ -103,11 +103,16 @@ CARD = Card(
             _EVIDENCE + "test_the_interval_of_the_theorem_is_empty_below_millions_of_tasks",
             "utility",
         ),
-        Fault("000 remark after Theorem 7.1.2: the bound becomes 1/2 at epsilon = 0", "2 exp(0) = 2: no bound", "derivation", "text"),
+        Fault(
+            "000 remark after Theorem 7.1.2: the bound becomes 1/2 at epsilon = 0",
+            "2 exp(0) = 2: no bound",
+            "docs/faults.md#bound-without-reports",
+            "text",
+        ),
         Fault(
             "000 remark after Theorem 7.1.3: the rate is O(1/(m epsilon^2))",
             "of the squared error; (7.17) is its root",
-            "derivation",
+            "docs/faults.md#rate-of-a-root",
             "text",
         ),
     ),

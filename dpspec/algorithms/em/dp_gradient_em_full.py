@@ -127,13 +127,13 @@ CARD = Card(
         Fault(
             "000 proof of Theorem 7.2.3, (7.76) to (7.78): the mean bound of independent records at beta_{t-1}",
             "beta_{t-1} was computed from the same records: claimed. Privacy is unaffected; dp-gradient-em-split has fresh ones",
-            "proof",
+            "docs/faults.md#records-are-used-again",
             "text",
         ),
         Fault(
             "000 (7.77): |a + b|^2 <= |a|^2 + |b|^2, and line 10012 a Gaussian tail without its 2",
             "the explicit bound counts both",
-            "proof",
+            "docs/faults.md#sum-of-two-errors",
             "text",
         ),
     ),

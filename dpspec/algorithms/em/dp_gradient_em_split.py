@@ -129,7 +129,7 @@ CARD = Card(
         Fault(
             "002 Theorem 5, (48) to (50): n where a batch has m = n/T records, Lemma 1 at another s and b",
             "the bound here",
-            "proof",
+            "docs/faults.md#size-of-a-batch",
             "text",
         ),
     ),
