@@ -6,8 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpspec.audit.components import Component, _Family
-from dpspec.audit.numerics import Atoms, GaussianPair, Pair, bracket, zcdp_epsilon
+from dpspec.audit.component import Component, Family
+from dpspec.audit.conversions import zcdp_epsilon
+from dpspec.audit.losses import TooFine, bracket, delta_at_most
+from dpspec.audit.lower import delta_at_least
+from dpspec.audit.pairs import Atoms, GaussianPair, Pair
 
 _AGREE = 1e-6  # estimated rounding errors: by so little two bounds may cross without either being wrong
 
@@ -39,6 +42,11 @@ def gaussian_only(parts: Sequence[Component]) -> float | None:
         return math.inf
 
 
+def attained(parts: Sequence[Component]) -> bool:
+    """Whether neighbours are known that show every part at once as far as it can be moved."""
+    return all(c.under is not None or c.mu == 0 for c in parts)
+
+
 def epsilon_range(parts: Sequence[Component], delta: float) -> Range:
     """Bounds on epsilon at ``delta`` (0 for pure)."""
     if delta >= 1:
@@ -49,7 +57,7 @@ def epsilon_range(parts: Sequence[Component], delta: float) -> Range:
     if not parts:
         return Range(0.0, math.inf, "no event is described")
     mu = gaussian_only(parts)
-    exact_gaussian = mu is not None and all(c.under is not None or c.mu == 0 for c in parts)
+    exact_gaussian = mu is not None and attained(parts)
     if mu is not None and delta > 0:
         if mu == 0:
             return Range(0.0, 0.0, "nothing depends on the record")
@@ -131,7 +139,7 @@ def _merged(pairs: Sequence[tuple[Pair | None, int, float | None]]) -> list[tupl
 
 def lower_pair(pair: Pair | None, delta: float, count: int) -> Pair | None:
     """The member of a family of real pairs that shows the most at ``delta`` in one use."""
-    if not isinstance(pair, _Family):
+    if not isinstance(pair, Family):
         return pair
 
     def shows(a: Atoms) -> float:
@@ -148,7 +156,7 @@ def lower_pair(pair: Pair | None, delta: float, count: int) -> Pair | None:
 
 def _best_at(pair: Pair | None, epsilon: float) -> Pair | None:
     """The member of a family of real pairs with the largest delta at ``epsilon``."""
-    if not isinstance(pair, _Family):
+    if not isinstance(pair, Family):
         return pair
     factor = math.exp(min(epsilon, 700.0))
 
@@ -164,7 +172,7 @@ def rho_range(parts: Sequence[Component]) -> Range:
         return Range(math.inf, math.inf, "an event is impossible under a neighbour")
     mu = gaussian_only(parts)
     if mu is not None:
-        return Range(mu * mu / 2, mu * mu / 2, "Gaussian: rho = mu^2/2")
+        return Range(mu * mu / 2 if attained(parts) else 0.0, mu * mu / 2, "Gaussian: rho = mu^2/2")
     unknown = not parts or any(c.unknown for c in parts)
     high = math.inf if unknown else math.fsum(c.rho * c.count for c in parts)
     low = max((c.rho_at_least * c.count for c in parts), default=0.0)
@@ -172,40 +180,19 @@ def rho_range(parts: Sequence[Component]) -> Range:
 
 
 def delta_range(parts: Sequence[Component], epsilon: float) -> tuple[float, float] | None:
-    """Bounds on delta at ``epsilon`` >= 0, or None when the losses are not modelled."""
-    from dpspec.audit.numerics import Reversed, TooFine, compose, over, under
-
+    """Bounds on delta at ``epsilon`` >= 0."""
     breach = max((c.breach.delta for c in parts if c.breach is not None), default=0.0)
     mu = gaussian_only(parts)
     if mu is not None and mu > 0:
         from dpspec.privacy.gaussian import delta_lower, delta_upper
 
-        if math.isinf(mu):  # beyond the doubles; delta grows with mu
-            return delta_lower(epsilon, 1e150), 1.0
-        return delta_lower(epsilon, mu), delta_upper(epsilon, mu)
-    uppers = [(c.over, c.count, c.mu) for c in parts]
-    lowers = [(_best_at(c.under, epsilon), c.count, c.mu) for c in parts]
-    high = math.inf
-    low = breach
-    for pairs, fn, wanted in ((uppers, over, True), (lowers, under, False)):
-        merged = _merged(pairs)
-        if not merged or len(merged) > 8 or (wanted and (any(p is None for p, _, _ in pairs) or breach > 0)):
-            continue
-        span = max(max(abs(x) for x in p.reach(1e-9)) for p, _ in merged)
-        step = span / 4000
-        value = 0.0
-        for turn in (False, True):
-            side = 1.0 if wanted else -1.0
-            try:
-                masses = [(fn(Reversed(p) if turn else p, step), n) for p, n in merged]
-                shown = compose(masses, 0.3, side).delta(epsilon)
-                if shown < 1e-8:  # far in the tail: once more, tilted for it
-                    shown = compose(masses, max(shown, 1e-14), side).delta(epsilon)
-            except TooFine:
-                return low, 1.0
-            value = max(value, shown)
-        if wanted:
-            high = value
-        else:
-            low = max(low, value)
-    return low, min(high, 1.0)
+        low = delta_lower(epsilon, min(mu, 1e150)) if attained(parts) else 0.0
+        return low, 1.0 if math.isinf(mu) else delta_upper(epsilon, mu)  # beyond the doubles; delta grows with mu
+    low = max(breach, delta_at_least(_merged([(_best_at(c.under, epsilon), c.count, c.mu) for c in parts]), epsilon))
+    upper = _merged([(c.over, c.count, c.mu) for c in parts])
+    if not upper or len(upper) > 8 or breach > 0 or any(c.over is None and c.pure > 0 for c in parts) or any(c.unknown for c in parts):
+        return low, 1.0
+    try:
+        return low, delta_at_most(upper, epsilon)
+    except TooFine:
+        return low, 1.0

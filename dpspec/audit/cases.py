@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from dpspec.audit.deployment import Deployment, deployment_of
-from dpspec.audit.vocabulary import NEIGHBOUR_ALIASES, REPLACING
+from dpspec.audit.words import NEIGHBOUR_ALIASES, REPLACING
 from dpspec.spec.diagnostics import Diagnostic
 
 

@@ -8,31 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from dpspec.audit.components import (
-    Context,
-    _Missing,
-    exponential_losses,
-    flip_losses,
-    gaussian_shifts,
-    laplace_losses,
-    mean_losses,
-    rates,
-    response_losses,
-)
-from dpspec.audit.deployment import ChannelSpec, Deployment, Event
-from dpspec.audit.mistakes import flat
+from dpspec.audit.component import Context
+from dpspec.audit.deployment import ChannelSpec, Deployment
+from dpspec.audit.event import Event, nodes
+from dpspec.audit.events import stated as stated_by
 from dpspec.audit.verdict import TOLERANCE
-from dpspec.audit.vocabulary import NEIGHBOURS, REPLACING
+from dpspec.audit.words import NEIGHBOURS, REPLACING
 from dpspec.spec.diagnostics import Diagnostic
 
 _SENSITIVITIES = ("l1_sensitivity", "l2_sensitivity", "linf_sensitivity", "score_sensitivity", "sensitivity")
-_GAUSSIAN = ("gaussian", "discrete_gaussian", "gaussian_threshold", "discrete_gaussian_threshold")
-_LAPLACE = ("laplace", "discrete_laplace", "laplace_threshold", "discrete_laplace_threshold", "truncated_laplace")
 
 
 def disagreements(deployment: Deployment) -> list[Diagnostic]:
     """One DP603 for each pair of statements that contradict each other: about an event, the channel, n or the unit."""
-    found = [text for event in flat(deployment.events) for text in _event(event, deployment)]
+    found = [text for event in nodes(deployment.events) for text in _event(event, deployment)]
     if deployment.channel is not None:
         found += _channel(deployment.channel)
     claim, setting = deployment.claim, deployment.setting
@@ -57,23 +46,8 @@ def _event(event: Event, deployment: Deployment) -> Iterator[str]:
                 f"{event.what}: {word} {stated[word]:g} is stated, and {bound} {bounds[bound]:g} makes it {least:g} {where}: "
                 "a bound on the vectors of a sum, beside the sensitivity of something else"
             )
-    try:
-        if event.kind in _GAUSSIAN:
-            yield from _differ(event, "noise (as mu)", gaussian_shifts(event, Context(relation)))
-        elif event.kind in _LAPLACE:
-            yield from _differ(event, "noise (as epsilon)", laplace_losses(event, Context(relation)))
-        elif event.kind == "laplace_mean":
-            yield from _differ(event, "noise (as epsilon)", mean_losses(event))
-        elif event.kind == "exponential":
-            yield from _differ(event, "epsilon", exponential_losses(event))
-        elif event.kind == "permute_and_flip":
-            yield from _differ(event, "epsilon", flip_losses(event))
-        elif event.kind == "randomized_response":
-            yield from _differ(event, "epsilon", response_losses(event))
-        elif event.kind in ("poisson_sampled", "fixed_sampled"):
-            yield from _differ(event, "rate", rates(event))
-    except _Missing:
-        return  # said where the event is modelled
+    for title, numbers in stated_by(event, Context(relation)).items():
+        yield from _differ(event, title, numbers)
     size, n = event.number("size"), event.number("n")
     if size is not None and n is not None and size > n:
         yield f"{event.what}: size {size:g} is more than n {n:g}"

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from dpspec.audit.components import vote_loss
 from dpspec.audit.deployment import ChannelSpec, numeric
-from dpspec.audit.numerics import Array, Atoms, GaussianPair, LaplacePair, Pair, randomized_response
+from dpspec.audit.events.laplace import vote_loss
+from dpspec.audit.pairs import Array, Atoms, GaussianPair, LaplacePair, Pair, randomized_response
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 
@@ -49,7 +49,7 @@ class ExactResult:
             return self.epsilon if delta <= 0 else math.inf
         if self.delta_at is None:
             return self.epsilon
-        from dpspec.audit.numerics import bisect_down
+        from dpspec.audit.conversions import bisect_down
 
         return min(bisect_down(self.delta_at, delta), self.epsilon)
 

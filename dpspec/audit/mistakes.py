@@ -7,13 +7,15 @@ stated number (to one percent) and the stated number is not the right one, the m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from dpspec.audit.bounds import Range, gaussian_only
-from dpspec.audit.components import Component, Context, components
-from dpspec.audit.deployment import Claim, Deployment, Event
-from dpspec.audit.numerics import bracket
-from dpspec.audit.vocabulary import REPLACING
+from dpspec.audit.component import Component, Context
+from dpspec.audit.deployment import Claim, Deployment
+from dpspec.audit.event import Event, nodes
+from dpspec.audit.events import components
+from dpspec.audit.losses import bracket
+from dpspec.audit.words import REPLACING
 from dpspec.spec.diagnostics import Diagnostic
 
 _CLOSE = 1e-2
@@ -21,13 +23,6 @@ _CLOSE = 1e-2
 
 def _near(a: float, b: float) -> bool:
     return math.isfinite(a) and math.isfinite(b) and abs(a - b) <= _CLOSE * max(abs(a), abs(b))
-
-
-def flat(events: Sequence[Event]) -> Iterator[Event]:
-    """Every node of the event trees."""
-    for event in events:
-        yield event
-        yield from flat(event.inner)
 
 
 def explain(deployment: Deployment, parts: Sequence[Component], found: Range) -> list[Diagnostic]:
@@ -54,7 +49,7 @@ def explain(deployment: Deployment, parts: Sequence[Component], found: Range) ->
                 f"the scale is the textbook one for epsilon {claim.epsilon:g}, covered below 1 only; the profile gives {found.high:.5g}",
             )
         if wrong:
-            from dpspec.audit.numerics import zcdp_epsilon
+            from dpspec.audit.conversions import zcdp_epsilon
             from dpspec.privacy.gaussian import epsilon_of
 
             if replacing and (_near(epsilon_of(mu / 2, delta), claim.epsilon) or _near(zcdp_epsilon(mu * mu / 8, delta), claim.epsilon)):
@@ -74,7 +69,7 @@ def explain(deployment: Deployment, parts: Sequence[Component], found: Range) ->
         if (len(parts) > 1 or parts[0].count > 1) and _near(single, claim.epsilon):
             total = math.fsum(c.pure * c.count for c in parts)
             say("DP628", f"the stated number is that of one release; all releases on the same record cost {total:.6g}")
-        for event in flat(deployment.events):
+        for event in nodes(deployment.events):
             top, scale = event.number("l1_sensitivity", "sensitivity"), event.number("scale")
             if event.kind == "laplace" and top and scale and _near(top * scale, claim.epsilon) and not _near(top / scale, top * scale):
                 say("DP637", f"the scale {scale:g} is epsilon/sensitivity; sensitivity/epsilon = {top / claim.epsilon:.6g} was meant")

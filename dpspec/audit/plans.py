@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
 from dpspec.audit.bounds import Range, epsilon_range
-from dpspec.audit.components import Breach, Component
+from dpspec.audit.component import Breach, Component
 from dpspec.audit.deployment import Claim, Deployment, Setting
 from dpspec.audit.schedules import Cost, TooManyWays, components, cut, mu_squared, rho_of, ways
 from dpspec.audit.verdict import LOOSE, TOLERANCE, AuditResult, StaticResult, Verdict

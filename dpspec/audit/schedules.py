@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dpspec.audit.components import Breach, Component, _gaussian, _laplace
-from dpspec.audit.numerics import (
+from dpspec.audit.component import Breach, Component, gaussian_release, laplace_release
+from dpspec.audit.pairs import (
     BoundedRangePair,
     GaussianPair,
     Joined,
@@ -130,9 +130,9 @@ def _single(name: str, cost: Cost, count: int) -> Component:
     value = cost.value
     match cost.family:
         case "gaussian":
-            return _gaussian(name, value, count)
+            return gaussian_release(name, value, count)
         case "laplace":
-            return _laplace(name, value, count)
+            return laplace_release(name, value, count)
         case "bounded-range":
             under = randomized_response(value / 2) if 0 < value < _LARGEST else None
             return Component(name, count, pure=value, rho=value**2 / 8, over=_pair(cost), under=under)

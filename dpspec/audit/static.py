@@ -10,16 +10,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dpspec.audit.bounds import Range, delta_range, epsilon_range, gaussian_only, rho_range
-from dpspec.audit.components import Breach, Component, Context, components, depends_on_relation, key_tail
+from dpspec.audit.bounds import Range, attained, delta_range, epsilon_range, gaussian_only, rho_range
+from dpspec.audit.component import Breach, Component, Context
 from dpspec.audit.consistency import disagreements
-from dpspec.audit.deployment import Claim, Deployment, Event, Setting, numeric
+from dpspec.audit.conversions import zcdp_epsilon
+from dpspec.audit.deployment import Claim, Deployment, Setting, numeric
+from dpspec.audit.event import nodes
+from dpspec.audit.events import components, depends_on_relation, in_arithmetic
+from dpspec.audit.events._thresholds import key_tail
 from dpspec.audit.exact import ExactResult, audit_exact
-from dpspec.audit.mistakes import explain, flat
-from dpspec.audit.numerics import GaussianPair, LaplacePair, randomized_response, zcdp_epsilon
+from dpspec.audit.mistakes import explain
+from dpspec.audit.pairs import GaussianPair, LaplacePair, randomized_response
 from dpspec.audit.tools import rule_findings, tool_findings
 from dpspec.audit.verdict import LOOSE, TOLERANCE, AuditResult, StaticResult, Verdict
-from dpspec.audit.vocabulary import NEIGHBOURS
+from dpspec.audit.words import NEIGHBOURS
 from dpspec.spec.diagnostics import Diagnostic, Severity
 
 
@@ -64,7 +68,7 @@ def released(deployment: Deployment) -> list[Component]:
     context = Context(deployment.setting.neighbouring, worst_case=deployment.setting.model == "tool")
     events = deployment.events
     if deployment.facts.get("arithmetic") in ("float64", "float32"):
-        events = _in_floats(events, str(deployment.facts["arithmetic"]))
+        events = in_arithmetic(events, str(deployment.facts["arithmetic"]))
     parts = [c for e in events for c in components(e, context)]
     parts = _machine_sums(parts, deployment)
     parts += _from_facts(deployment)
@@ -72,11 +76,6 @@ def released(deployment: Deployment) -> list[Component]:
     if repeats is not None and math.isfinite(repeats):
         parts = [replace(c, count=c.count * math.ceil(repeats)) for c in parts]
     return parts
-
-
-def _in_floats(events: Sequence[Event], arithmetic: str) -> tuple[Event, ...]:
-    """The events with the program's arithmetic at every node that states none of its own."""
-    return tuple(replace(e, fields={"arithmetic": arithmetic, **e.fields}, inner=_in_floats(e.inner, arithmetic)) for e in events)
 
 
 def _another_unit(setting: Setting) -> bool:
@@ -100,15 +99,16 @@ def _from_facts(deployment: Deployment) -> list[Component]:
     elif facts.get("seed") == "reused":
         found.append(Component("seed", unknown="the same noise is drawn for several releases", how="DP624"))
     if facts.get("bounds") == "from-data":
-        why = "clipping bounds are read from the protected records; equal records give a range of 0 and an output without noise"
-        found.append(Component("bounds", breach=Breach("DP621", 1.0, why)))
+        found.append(
+            Component("bounds", unknown="clipping bounds are read from the protected records, outside the accounting", how="DP621")
+        )
     elif facts.get("bounds") == "declared":
         found.append(Component("bounds", pure=0.0, rho=0.0, assumes="every record lies within the declared bounds", how="DP622"))
     if facts.get("thresholds") == "from-data":
         found.append(Component("thresholds", unknown="thresholds were tuned on the protected records", how="DP621"))
     if facts.get("normaliser") == "private":
         found.append(Component("normaliser", unknown="a private sum is divided by a private count outside the accounting", how="DP623"))
-    if facts.get("key_set") == "private" and not any("threshold" in e.kind for e in flat(deployment.events)):
+    if facts.get("key_set") == "private" and not any("threshold" in e.kind for e in nodes(deployment.events)):
         found.append(
             Component("keys", unknown="the set of published keys depends on the records and no threshold is described", how="DP644")
         )
@@ -347,7 +347,7 @@ def _with_records(deployment: Deployment) -> Setting:
     setting = deployment.setting
     if setting.n is not None or setting.events_unit:
         return setting
-    told = [n for e in flat(deployment.events) if e.kind in ("fixed_sampled", "laplace_mean") and (n := e.number("n")) is not None]
+    told = [n for e in nodes(deployment.events) if e.kind in ("fixed_sampled", "laplace_mean") and (n := e.number("n")) is not None]
     return replace(setting, n=max(told)) if told else setting
 
 
@@ -398,7 +398,7 @@ def _readings(claim: Claim, parts: Sequence[Component], ranged: Range, rho: Rang
         readings.append(Reading("rho", claim.rho, rho))
     if claim.mu is not None:
         mu = gaussian_only(parts) if parts else None
-        found = Range(0.0, math.inf, "not Gaussian") if mu is None else Range(mu, mu, "Gaussian DP")
+        found = Range(0.0, math.inf, "not Gaussian") if mu is None else Range(mu if attained(parts) else 0.0, mu, "Gaussian DP")
         readings.append(Reading("mu", claim.mu, found))
     return readings
 
@@ -445,7 +445,7 @@ def _form(deployment: Deployment) -> list[Diagnostic]:
         else:
             relation = setting.neighbouring
             found.append(_say("DP631", "info", f"neighbouring is stated as {relation!r}; sensitivities are taken as they are given"))
-    told = {str(e.fields.get("arithmetic")) for e in flat(deployment.events)} | {str(deployment.facts.get("arithmetic"))}
+    told = {str(e.fields.get("arithmetic")) for e in nodes(deployment.events)} | {str(deployment.facts.get("arithmetic"))}
     floats = sorted(told & {"float64", "double", "float32", "single"})
     if floats:
         which = " and ".join(floats)
@@ -673,7 +673,7 @@ def _verdict_findings(
     elif setting.repeats is not None and setting.repeats > 1 and deployment.events:
         found.append(_say("DP630", "warning", f"one {setting.unit or 'unit'} meets {setting.repeats:g} times a {_per_pass(setting)}"))
     slack = claim.delta or 0.0
-    for event in flat(deployment.events):
+    for event in nodes(deployment.events):
         if event.kind in ("laplace_threshold", "gaussian_threshold") and verdict == "holds" and (event.number("threshold") or 0.5) % 1 == 0:
             tail = key_tail(event, Context(setting.neighbouring), event.number("first_count") or 1.0, discrete=True)
             if tail > slack:
@@ -738,7 +738,13 @@ def _audit_channel(deployment: Deployment) -> AuditResult:
         readings.append(Reading("rho", claim.rho, Range(rho.low, math.inf if unbounded else rho.high, rho.how)))
     if claim.mu is not None:
         mu = gaussian_only(parts) if parts and not unbounded else None
-        readings.append(Reading("mu", claim.mu, Range(0.0, math.inf, "not Gaussian") if mu is None else Range(mu, mu, "Gaussian DP")))
+        readings.append(
+            Reading(
+                "mu",
+                claim.mu,
+                Range(0.0, math.inf, "not Gaussian") if mu is None else Range(mu if attained(parts) else 0.0, mu, "Gaussian DP"),
+            )
+        )
     if not readings:
         verdict = "cannot-verify"
     elif any(r.state == "violated" for r in readings):

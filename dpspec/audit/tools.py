@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpspec.audit.bounds import rho_range
-from dpspec.audit.components import Component, Context, _Missing, components, gaussian_shift
+from dpspec.audit.component import Component, Context, Missing
 from dpspec.audit.deployment import Claim, Deployment, _Loader
+from dpspec.audit.events import components
+from dpspec.audit.events._additive import gaussian_shift
 from dpspec.spec.diagnostics import Diagnostic
 
 
@@ -85,7 +87,7 @@ def tool_findings(deployment: Deployment) -> tuple[list[Diagnostic], dict[str, f
 
 
 def _conversion(data: Any, claim: Claim, right: dict[str, float]) -> list[Diagnostic]:
-    from dpspec.audit.numerics import zcdp_delta, zcdp_epsilon
+    from dpspec.audit.conversions import zcdp_delta, zcdp_epsilon
 
     if not isinstance(data, Mapping) or not isinstance(data.get("rho"), (int, float)):
         return [_fault("DP605", "tool.conversion needs rho")]
@@ -117,7 +119,7 @@ def _calibration(tool: Mapping[str, Any], deployment: Deployment, right: dict[st
 
     try:
         shift = gaussian_shift(event, Context(deployment.setting.neighbouring))
-    except _Missing as missing:
+    except Missing as missing:
         return [_fault("DP605", f"tool.calibrate: {missing} is not stated")]
     sigma = shift * (event.number("sigma") or 1.0) * math.sqrt(event.count) / mu_of(claim.epsilon, claim.delta)
     right["sigma"] = sigma

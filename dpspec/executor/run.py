@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dpspec.compiler.draft import Draft
 from dpspec.compiler.files import base_dir
 from dpspec.compiler.plan import Plan, schedule_json
-from dpspec.executor.bind import arrays, bound_problem, part_of, public_records, values
+from dpspec.executor.bind import bound_problem, enforced, missing, part_of, public_records, values
 from dpspec.executor.record import NotWritten, Record, environment
 from dpspec.spec.diagnostics import SpecError
 
@@ -104,10 +104,10 @@ def _drawn(
     draft: Any, data_file: Path | None, memory: Any, progress: Progress | None, booking: Booking | None
 ) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
     """The events and the released arrays of every release."""
-    from dpspec.data.enforce import enforce
     from dpspec.data.sources import load
     from dpspec.privacy.meter import Release
     from dpspec.privacy.noise import PublicRandomness, SecureNoise
+    from dpspec.tasks.registry import of
 
     raw = load(
         draft.analysis.data,
@@ -115,9 +115,10 @@ def _drawn(
         memory=memory,
         base_dir=base_dir(draft.parsed.path),
         values=values(draft),
+        missing=missing(draft),
     )
     records = public_records(draft, raw, base_dir(draft.parsed.path))
-    records, _ = enforce(records, draft.analysis.data, values(draft))
+    records, _ = enforced(draft, records)
     if booking is not None:
         booking.reserve()
     events: list[dict[str, Any]] = []
@@ -127,7 +128,7 @@ def _drawn(
         meter = Release(release.calibrated, SecureNoise(), mode="release", public=PublicRandomness(0), on_draw=progress)
         estimate = release.module.run(part_of(draft, release, records), problem, release.tunables, meter)
         events += [{"release": release.release.name, **event} for event in meter.close()]
-        outputs[release.release.name] = arrays(estimate, problem)
+        outputs[release.release.name] = of(release.release.task).arrays(estimate, problem)
     return events, outputs
 
 
@@ -164,7 +165,7 @@ def unsaid(private: bool, work: Callable[[], T]) -> T:
 
 def check_files(draft: Draft, memory: Any, data_file: str | Path | None) -> None:
     """Before a record is read: the public files are what the plan holds (DP524), and none of them is the private one (DP518)."""
-    from dpspec.data.files import REMEDY, digest, local, private_one
+    from dpspec.data.files import CONTENT, REMEDY, digest, local, private_one
     from dpspec.data.problems import fail
 
     base, source = base_dir(draft.parsed.path), draft.analysis.data.source
@@ -173,7 +174,7 @@ def check_files(draft: Draft, memory: Any, data_file: str | Path | None) -> None
         path = getattr(source, "path", None)
         private = local(data_file) if data_file is not None else None if path is None else local(path, base)
     for file in draft.files:
-        if file.role not in ("public records", "vertices"):
+        if file.role not in CONTENT:
             continue
         if private is not None and (wrong := private_one(file, private)):
             fail("DP518", wrong, REMEDY)

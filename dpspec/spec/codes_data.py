@@ -37,7 +37,8 @@ CODES: dict[str, Code] = {
         "A value is missing",
         "Records with missing values are refused instead of dropped or filled in: dropping changes n with the data, and "
         "filling in from other records makes one record move many others, which breaks every sensitivity. Fill in with a "
-        "constant before loading, or make 'missing' a declared level. " + _SILENT,
+        "constant before loading, or make 'missing' a declared level. Only a question that allows missing entries of x takes them. "
+        + _SILENT,
     ),
     "DP505": Code(
         "A cell is not a number",
@@ -135,9 +136,16 @@ CODES: dict[str, Code] = {
     ),
     "DP524": Code(
         "A public file is not the one that the plan was made with",
-        "The content of public records and of vertices is part of a plan. It changed between the plan and the run, so the run would "
-        "not be the one that was planned.",
+        "The content of public records, of vertices and of options that are files is part of a plan. It changed between the plan and "
+        "the run, so the run would not be the one that was planned.",
         good="plan again, and compare with `dpspec plan SPEC --against FILE`",
+    ),
+    "DP525": Code(
+        "Words that a map does not list",
+        "A map of words must say something of every record, or one record could stop a run and so tell that it is there. A word that "
+        "is not listed becomes the first image. With private data nothing may be printed about it: two spellings of a label, or a category "
+        "that was forgotten, cost the whole budget for constant labels. Public data are refused with the row and the word.",
+        good='y in {-1, 1} by map("no" -> -1, "No" -> -1, "yes" -> 1, "Yes" -> 1)',
     ),
     "DP520": Code(
         "The rule cannot enforce the declared set",

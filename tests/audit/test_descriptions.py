@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,207 +12,19 @@ from typing import Any
 import pytest
 
 from dpspec.audit import audit
+from dpspec.audit.kinds import COMMON, INFORMATION, SORTS
 from dpspec.audit.verdict import AuditResult
-from dpspec.audit.vocabulary import CHANNELS, COMMON, EVENTS, FIELD_ALIASES, INFORMATION, SORTS, sort_of
+from dpspec.audit.vocabulary import CHANNELS, EVENTS, FIELD_ALIASES, sort_of
 from dpspec.spec.diagnostics import SpecError
+from tests.audit.events import GAUSS, LAPLACE
 
-GAUSS = {"type": "gaussian", "l2_sensitivity": 1, "sigma": 2}
-LAPLACE = {"type": "laplace", "l1_sensitivity": 1, "scale": 2}
-
-#: One description of every event type that is complete, and its relation.
+#: One description of every event type that is complete, and its relation; for each field what is changed first, and then a weaker value.
 EXAMPLES: dict[str, tuple[dict[str, Any], str]] = {
-    "gaussian": (GAUSS, "add_remove"),
-    "discrete_gaussian": ({"type": "discrete_gaussian", "l2_sensitivity": 1, "sigma": 2}, "add_remove"),
-    "laplace": (LAPLACE, "add_remove"),
-    "discrete_laplace": ({"type": "discrete_laplace", "l1_sensitivity": 1, "scale": 2}, "add_remove"),
-    "laplace_threshold": ({"type": "laplace_threshold", "l1_sensitivity": 2, "scale": 2, "threshold": 30}, "add_remove"),
-    "discrete_laplace_threshold": ({"type": "discrete_laplace_threshold", "l1_sensitivity": 2, "scale": 2, "threshold": 30}, "add_remove"),
-    "gaussian_threshold": ({"type": "gaussian_threshold", "l2_sensitivity": 1, "sigma": 2, "threshold": 14}, "add_remove"),
-    "discrete_gaussian_threshold": (
-        {"type": "discrete_gaussian_threshold", "l2_sensitivity": 1, "sigma": 2, "threshold": 14},
-        "add_remove",
-    ),
-    "laplace_mean": ({"type": "laplace_mean", "range": 2, "n": 100, "scale": 0.02}, "replace_one"),
-    "exponential": ({"type": "exponential", "score_sensitivity": 1, "exponent": 0.5}, "add_remove"),
-    "noisy_max": ({"type": "noisy_max", "linf_sensitivity": 1, "scale": 2}, "add_remove"),
-    "permute_and_flip": ({"type": "permute_and_flip", "linf_sensitivity": 1, "scale": 2}, "add_remove"),
-    "svt": ({"type": "svt", "sensitivity": 1, "threshold_scale": 2, "query_scale": 4, "cutoff": 1, "queries": 9}, "add_remove"),
-    "randomized_response": ({"type": "randomized_response", "keep": 0.75}, "local_replace"),
-    "pure": ({"type": "pure", "epsilon": 0.5}, "add_remove"),
-    "approx": ({"type": "approx", "epsilon": 0.5, "delta": 1e-7}, "add_remove"),
-    "zcdp": ({"type": "zcdp", "rho": 0.1}, "add_remove"),
-    "gdp": ({"type": "gdp", "mu": 0.5}, "add_remove"),
-    "wishart": ({"type": "wishart", "sensitivity": 0.1, "scale": 1.5, "degrees": 4, "dimension": 3}, "add_remove"),
-    "truncated_laplace": ({"type": "truncated_laplace", "l1_sensitivity": 1, "scale": 2, "bound": 40}, "add_remove"),
-    "uniform": ({"type": "uniform", "l1_sensitivity": 1e-6, "width": 10}, "add_remove"),
-    "exact": ({"type": "exact"}, "add_remove"),
-    "sequence": ({"type": "sequence", "events": [LAPLACE, GAUSS]}, "add_remove"),
-    "parallel": ({"type": "parallel", "parts": 10, "parts_per_unit": 1, "event": LAPLACE}, "add_remove"),
-    "select_until": ({"type": "select_until", "event": LAPLACE}, "add_remove"),
-    "poisson_sampled": ({"type": "poisson_sampled", "rate": 0.1, "count": 3, "event": GAUSS}, "add_remove"),
-    "fixed_sampled": ({"type": "fixed_sampled", "size": 10, "n": 100, "count": 3, "event": GAUSS}, "replace_one"),
-    "shuffled": ({"type": "shuffled", "batches": 10, "epochs": 2, "event": GAUSS}, "zero_out"),
-    "subset": ({"type": "subset", "rate": 0.1, "event": LAPLACE}, "add_remove"),
+    kind: (module.EXAMPLE, module.RELATION) for kind, module in ((k, importlib.import_module(f"dpspec.audit.events.{k}")) for k in EVENTS)
 }
-
-#: For each field of a type: what is changed in the example first, and then a weaker value of this field.
 WEAKER: dict[str, dict[str, tuple[dict[str, Any], Any]]] = {
-    "gaussian": {
-        "l2_sensitivity": ({}, 2),
-        "sensitivity": ({"l2_sensitivity": None, "sensitivity": 1}, 2),
-        "clip_norm": ({"l2_sensitivity": None, "clip_norm": 1}, 2),
-        "norm_bound": ({"l2_sensitivity": None, "norm_bound": 1}, 2),
-        "sigma": ({}, 1),
-        "noise_multiplier": ({"sigma": None, "noise_multiplier": 2}, 1),
-        "variance": ({"sigma": None, "variance": 4}, 1),
-        "rho": ({"sigma": None, "rho": 0.125}, 0.5),
-        "mu": ({"sigma": None, "mu": 0.5}, 1),
-    },
-    "laplace": {
-        "l1_sensitivity": ({}, 2),
-        "sensitivity": ({"l1_sensitivity": None, "sensitivity": 1}, 2),
-        "clip_norm": ({"l1_sensitivity": None, "clip_norm": 1}, 2),
-        "norm_bound": ({"l1_sensitivity": None, "norm_bound": 1}, 2),
-        "scale": ({}, 1),
-        "noise_multiplier": ({"scale": None, "noise_multiplier": 2}, 1),
-        "epsilon": ({"scale": None, "epsilon": 0.5}, 1),
-        "vote": ({"vote": {"low": 0, "high": 10, "threshold": 100}}, {"low": 0, "high": 10, "threshold": 5}),
-        "folded": ({"folded": True}, False),
-    },
-    "laplace_threshold": {
-        "l1_sensitivity": ({}, 3),
-        "sensitivity": ({"l1_sensitivity": None, "sensitivity": 2}, 3),
-        "clip_norm": ({"l1_sensitivity": None, "clip_norm": 2}, 3),
-        "norm_bound": ({"l1_sensitivity": None, "norm_bound": 2}, 3),
-        "scale": ({}, 1.9),
-        "epsilon": ({"scale": None, "epsilon": 1}, 1.1),
-        "threshold": ({}, 29),
-        "first_count": ({"keys": 1, "first_count": 1}, 2),
-        "keys": ({"keys": 1, "first_count": 1}, 2),
-    },
-    "gaussian_threshold": {
-        "l2_sensitivity": ({}, 1.1),
-        "sensitivity": ({"l2_sensitivity": None, "sensitivity": 1}, 1.1),
-        "clip_norm": ({"l2_sensitivity": None, "clip_norm": 1}, 1.1),
-        "norm_bound": ({"l2_sensitivity": None, "norm_bound": 1}, 1.1),
-        "sigma": ({}, 1.9),
-        "threshold": ({}, 13),
-        "first_count": ({"keys": 1, "first_count": 0.5}, 1),
-        "keys": ({"keys": 1, "first_count": 1}, 9),
-    },
-    "laplace_mean": {
-        "range": ({}, 4),
-        "n": ({}, 50),
-        "n_public": ({"n_public": True, "neighbouring": "add_remove"}, False),
-        "epsilon": ({"scale": None, "epsilon": 1}, 2),
-        "scale": ({}, 0.01),
-    },
-    "exponential": {
-        "linf_sensitivity": ({"score_sensitivity": None, "linf_sensitivity": 1}, 2),
-        "score_sensitivity": ({}, 2),
-        "sensitivity": ({"score_sensitivity": None, "sensitivity": 1}, 2),
-        "epsilon": ({"exponent": None, "epsilon": 1}, 2),
-        "exponent": ({}, 1),
-        "candidates": ({"candidates": 1}, 2),
-        "monotone": ({"monotone": True}, False),
-    },
-    "noisy_max": {
-        "linf_sensitivity": ({}, 2),
-        "score_sensitivity": ({"linf_sensitivity": None, "score_sensitivity": 1}, 2),
-        "sensitivity": ({"linf_sensitivity": None, "sensitivity": 1}, 2),
-        "scale": ({}, 1),
-        "noise": ({"noise": "gumbel"}, "laplace"),
-        "candidates": ({"candidates": 1}, 2),
-        "releases": ({"releases": "index", "candidates": 9}, "value"),
-        "monotone": ({"monotone": True}, False),
-        "decay": ({"decay": 0.1, "count": 10}, 0.01),
-    },
-    "permute_and_flip": {
-        "linf_sensitivity": ({}, 2),
-        "score_sensitivity": ({"linf_sensitivity": None, "score_sensitivity": 1}, 2),
-        "sensitivity": ({"linf_sensitivity": None, "sensitivity": 1}, 2),
-        "scale": ({}, 1),
-        "epsilon": ({"scale": None, "epsilon": 1}, 2),
-        "candidates": ({"candidates": 1}, 2),
-    },
-    "svt": {
-        "sensitivity": ({}, 2),
-        "threshold_scale": ({}, 1),
-        "query_scale": ({}, 2),
-        "queries": ({"cutoff": None, "queries": 2}, 5),
-        "cutoff": ({}, 2),
-        "monotone": ({"monotone": True}, False),
-        "releases": ({"releases": "index"}, "value"),
-    },
-    "randomized_response": {
-        "epsilon": ({"keep": None, "epsilon": 1}, 2),
-        "categories": ({"categories": 3, "keep": 0.6}, 9),
-        "keep": ({}, 0.9),
-    },
-    "pure": {"epsilon": ({}, 1)},
-    "approx": {"epsilon": ({}, 1), "delta": ({}, 1e-3)},
-    "zcdp": {"rho": ({}, 0.2)},
-    "gdp": {"mu": ({}, 1)},
-    "wishart": {"sensitivity": ({}, 1), "scale": ({}, 1), "degrees": ({}, 3.5), "dimension": ({}, 4)},
-    "truncated_laplace": {
-        "l1_sensitivity": ({}, 2),
-        "sensitivity": ({"l1_sensitivity": None, "sensitivity": 1}, 2),
-        "clip_norm": ({"l1_sensitivity": None, "clip_norm": 1}, 2),
-        "norm_bound": ({"l1_sensitivity": None, "norm_bound": 1}, 2),
-        "scale": ({}, 1),
-        "epsilon": ({"scale": None, "epsilon": 0.5}, 1),
-        "bound": ({}, 10),
-    },
-    "uniform": {
-        "l1_sensitivity": ({}, 2),
-        "sensitivity": ({"l1_sensitivity": None, "sensitivity": 1e-6}, 1),
-        "clip_norm": ({"l1_sensitivity": None, "clip_norm": 1e-6}, 1),
-        "norm_bound": ({"l1_sensitivity": None, "norm_bound": 1e-6}, 1),
-        "width": ({}, 1e-3),
-    },
-    "exact": {},
-    "sequence": {"event": ({"events": None, "event": LAPLACE}, {**LAPLACE, "scale": 1}), "events": ({}, [LAPLACE, GAUSS, GAUSS])},
-    "parallel": {
-        "event": ({}, {**LAPLACE, "scale": 1}),
-        "events": ({"event": None, "events": [LAPLACE]}, [LAPLACE, LAPLACE]),
-        "parts": ({"parts": 1, "neighbouring": "replace_one"}, 2),
-        "parts_per_unit": ({}, 2),
-        "parts_by": ({"parts_by": "position", "neighbouring": "replace_one"}, "value"),
-    },
-    "select_until": {
-        "event": ({}, {**LAPLACE, "scale": 1}),
-        "events": ({"event": None, "events": [LAPLACE]}, [LAPLACE, LAPLACE]),
-        "limit": ({}, 5),
-    },
-    "poisson_sampled": {
-        "event": ({}, {**GAUSS, "sigma": 1}),
-        "events": ({"event": None, "events": [GAUSS]}, [GAUSS, GAUSS]),
-        "rate": ({}, 0.2),
-        "once": ({"once": False}, True),
-    },
-    "fixed_sampled": {
-        "event": ({}, {**GAUSS, "sigma": 1}),
-        "events": ({"event": None, "events": [GAUSS]}, [GAUSS, GAUSS]),
-        "rate": ({"size": None, "n": None, "rate": 0.1}, 0.2),
-        "size": ({}, 20),
-        "n": ({}, 50),
-    },
-    "shuffled": {
-        "event": ({}, {**GAUSS, "sigma": 1}),
-        "events": ({"event": None, "events": [GAUSS]}, [GAUSS, GAUSS]),
-        "batches": ({}, 1),
-        "epochs": ({}, 3),
-    },
-    "subset": {
-        "event": ({}, {**LAPLACE, "scale": 1}),
-        "events": ({"event": None, "events": [LAPLACE]}, [LAPLACE, LAPLACE]),
-        "rate": ({}, 0.2),  # for the reader: no amplification is counted
-    },
+    kind: importlib.import_module(f"tests.audit.events.{kind}").WEAKER for kind in EVENTS
 }
-WEAKER["discrete_gaussian"] = dict(WEAKER["gaussian"])
-WEAKER["discrete_laplace"] = {k: v for k, v in WEAKER["laplace"].items() if k in EVENTS["discrete_laplace"].fields}
-WEAKER["discrete_laplace_threshold"] = WEAKER["laplace_threshold"]
-WEAKER["discrete_gaussian_threshold"] = WEAKER["gaussian_threshold"]
 COMMON_WEAKER: dict[str, tuple[dict[str, Any], Any]] = {
     "count": ({}, 7),
     "draws": ({"count": 4, "draws": 4}, 1),
@@ -330,6 +143,17 @@ def test_common_fields_are_used(kind: str) -> None:
     assert [f.code for f in plain.findings] != [f.code for f in floats.findings]
     for word in ("unknown", "unbounded"):
         assert audit(described({**event, "contributions": word}, relation)).verdict != "holds"
+
+
+@pytest.mark.parametrize("kind", sorted(EVENTS))
+def test_a_kind_says_which_neighbours_attain_its_lower_bound(kind: str) -> None:
+    """A type without such neighbours refutes nothing, and ``attained: false`` takes them away from one that has them."""
+    event, relation = EXAMPLES[kind]
+    found = {d: bounds(audit(described(event, relation, delta=d)))[0] for d in (None, 1e-9, DELTA)}
+    assert bool(EVENTS[kind].attained) == any(low > 0 for low in found.values()), found
+    for delta in found:
+        low, _ = bounds(audit(described({**event, "attained": False}, relation, delta=delta)))
+        assert low == 0 or (kind == "exact" and math.isinf(low))
 
 
 @pytest.mark.parametrize("kind", sorted(EVENTS))
@@ -648,7 +472,7 @@ def test_nothing_stands_beside_a_channel_unread() -> None:
         ({"outputs_outside": ["the record"]}, "not-certified"),
         ({"discarded_runs": [3]}, "not-certified"),
         ({"bounds": "declared"}, "holds-if"),
-        ({"bounds": "from-data"}, "violated"),
+        ({"bounds": "from-data"}, "not-certified"),
         ({"seed": "fresh"}, "holds"),
     ):
         assert audit({**channel(CONSTANT, 1), "facts": facts}).verdict == verdict, facts

@@ -18,7 +18,8 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from dpspec.audit import audit
-from dpspec.audit.numerics import BoundedRangePair, bracket
+from dpspec.audit.losses import bracket
+from dpspec.audit.pairs import BoundedRangePair
 from dpspec.compiler.plan import make_plan, noise_rows
 from dpspec.executor.run import run
 from dpspec.lang.source import parse_file, parse_text

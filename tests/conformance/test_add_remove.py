@@ -39,7 +39,7 @@ CENTRAL = [m for m in ALGORITHMS if "central" in m.CARD.models]
 
 #: Who may accept add-remove: each value that goes to the meter is (1/n) times a sum over the records (or the minimiser of a sum with a
 #: public ridge), n public, so one record more adds one bounded term. The others read batches of rows, or count on n, and say so.
-SAID = ("batch", "player", "contract")
+SAID = ("batch", "player", "contract", "pair", "record")
 
 
 def variants(module: ModuleType) -> list[tuple[str, Parsed]]:

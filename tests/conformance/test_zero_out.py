@@ -50,10 +50,15 @@ CASES = [
 ]
 
 
-def test_who_accepts_the_relation() -> None:
+def test_who_refuses_the_relation_says_why() -> None:
     """Batches of a fixed size are accounted for under replace-one alone."""
     ran = {str(c.id).partition(",")[0] for c in CASES}
-    assert {m.CARD.id for m in CENTRAL} - ran == {"dp-katyusha", "dp-svrg", "dp-svrg-pp"}
+    refused = [m for m in CENTRAL if m.CARD.id not in ran]
+    assert 1 <= len(refused) < len(CENTRAL) / 4
+    for module in refused:
+        found = errors(from_file(with_neighbours(variants(module)[0][1], "zero-out")))
+        assert {d.code for d in found} <= {"DP306", "DP407"}, module.CARD.id
+        assert any(word in found[0].message for word in ("batch", "record", "pair")), found
 
 
 def loaded(c: Case, folder: Path, table: np.ndarray) -> Records:

@@ -21,6 +21,9 @@ from dpspec.algorithms.convex_erm._common import mean_sensitivity, noisy_gradien
 from dpspec.algorithms.convex_erm._mirror import geometry
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
+from dpspec.algorithms.objective import Objective
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Repeat, Tree
 
@@ -119,7 +122,7 @@ def _smooth(p: Problem, l2: float) -> float:
     return (p.loss.smooth + p.loss.l2) * l2**2
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     f, shape = p.objective, geometry(p)
     assert shape is not None
     R, Lb = shape.radius, _smooth(p, shape.radius * shape.l2)

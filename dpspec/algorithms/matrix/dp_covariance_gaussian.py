@@ -32,6 +32,8 @@ from dpspec.algorithms.matrix._common import (
 )
 from dpspec.algorithms.matrix._deviation import FAILURE, gaussian_max, gaussian_operator, sampling_max, sampling_operator
 from dpspec.algorithms.matrix._moment import frobenius_sensitivity, positive_part, rounded, second_moment
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.mechanisms.symmetric import GaussianSymmetric
 from dpspec.privacy.schedule import Draw, Tree
@@ -40,7 +42,7 @@ CARD = Card(
     id="dp-covariance-gaussian",
     title="Covariance by one symmetric Gaussian matrix",
     family="matrix",
-    task="estimate",
+    task="covariance",
     models=("central",),
     guarantees=("approx", "zcdp", "gdp"),
     sources=(
@@ -123,7 +125,7 @@ def noisy_moment(records: Any, p: Problem, noise: str, release: Any) -> np.ndarr
     return np.asarray((out + out.T) / 2)
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     moment = noisy_moment(records, p, t.noise, release)
     if t.psd == "on":
         return Estimate(positive_part(moment), {"moment": moment})

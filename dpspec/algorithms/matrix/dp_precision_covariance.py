@@ -45,6 +45,8 @@ from dpspec.algorithms.matrix._common import (
 from dpspec.algorithms.matrix._deviation import FAILURE, gaussian_frobenius, laplace_frobenius, symmetrised_frobenius, wishart_frobenius
 from dpspec.algorithms.matrix._moment import frobenius_sensitivity, l1_sensitivity, nuclear_sensitivity, second_moment, wishart_rounding
 from dpspec.algorithms.matrix._precision import PENALTY, SPARSE, largest_factor, noise_too_large, precision_of
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.symmetric import GaussianSymmetric, LaplaceSymmetric, second_moment_l1_sensitivity
 from dpspec.privacy.mechanisms.wishart import SymmetrisedWishart
 from dpspec.privacy.mechanisms.wishart_one_sided import Wishart
@@ -57,7 +59,7 @@ CARD = Card(
     id="dp-precision-covariance",
     title="Sparse precision matrix: graphical lasso of a perturbed covariance",
     family="matrix",
-    task="estimate",
+    task="precision",
     models=("central",),
     guarantees=("approx", "zcdp", "gdp", "pure"),
     sources=(
@@ -225,7 +227,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("moment", mechanism(p, t.noise))
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     m = mechanism(p, t.noise)
     moment = release.draw("moment", second_moment(records, n=p.n), sensitivity=m.sensitivity)
     if isinstance(m, Wishart) and t.centre == "on":

@@ -36,13 +36,15 @@ from dpspec.algorithms.matrix._common import (
 from dpspec.algorithms.matrix._moment import kept_above, positive_part
 from dpspec.algorithms.matrix.dp_covariance_gaussian import mechanism, noisy_moment
 from dpspec.algorithms.sets import Vector
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Draw, Tree
 
 CARD = Card(
     id="dp-thresholding",
     title="Sparse covariance by thresholding a noisy second moment",
     family="matrix",
-    task="estimate",
+    task="covariance",
     models=("central",),
     guarantees=("approx", "zcdp", "gdp"),
     sources=(Source("000", "6.2.3", "Algorithm 6.2.48", ("Theorem 6.2.1", "Theorem 6.2.2", "Corollary 6.2.1", "Lemma 6.2.3")),),
@@ -143,7 +145,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("moment", mechanism(p, t.noise))
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     moment = noisy_moment(records, p, t.noise, release)
     return thresholded(moment, tau(p, t, release.scale("moment")), t.psd == "on")
 

@@ -29,6 +29,8 @@ from dpspec.algorithms.matrix._common import CLIP_LOCAL, LOCAL_X, RADIUS, printe
 from dpspec.algorithms.matrix._deviation import FAILURE, gaussian_max, sampling_max
 from dpspec.algorithms.matrix._moment import blocks, leading
 from dpspec.algorithms.matrix.ldp_pca_gaussian import rank_refusal
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.channels.gaussian_outer import GaussianOuter
 from dpspec.privacy.schedule import Draw, Tree
 
@@ -38,7 +40,7 @@ CARD = Card(
     id="ldp-sparse-pca-fantope",
     title="Row-sparse principal subspace and its support, one noisy second moment a user",
     family="matrix",
-    task="estimate",
+    task="subspace",
     models=("nldp", "sldp"),
     guarantees=("approx", "zcdp", "gdp"),
     sources=(
@@ -190,7 +192,7 @@ def penalty(p: Problem, t: Tunables, scale: float) -> float:
     return float(t.penalty) / float(t.alpha) * (noise + sampling_max(p.n, p.d, t.r, FAILURE / 2))
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     moment = release.mean_blocks("moment", blocks(records))
     k = int(p.facts["rank"])
     found = _fantope.select(moment, k, penalty(p, t, release.scale("moment")), tolerance=t.tolerance, steps=t.steps)

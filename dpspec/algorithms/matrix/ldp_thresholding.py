@@ -17,6 +17,8 @@ from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.matrix._common import CLIP_LOCAL, LOCAL_X, RADIUS, TESTS, printed_gaussian, sensitivity_fault, wrong_task
 from dpspec.algorithms.matrix._moment import blocks
 from dpspec.algorithms.matrix.dp_thresholding import bound_value, tau, threshold_warning, thresholded
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.channels.gaussian_outer import GaussianOuter
 from dpspec.privacy.schedule import Draw, Tree
 
@@ -26,7 +28,7 @@ CARD = Card(
     id="ldp-thresholding",
     title="Sparse covariance from one noisy second moment a user, thresholded",
     family="matrix",
-    task="estimate",
+    task="covariance",
     models=("nldp", "sldp"),
     guarantees=("approx", "zcdp", "gdp"),
     sources=(
@@ -119,7 +121,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("moment", GaussianOuter(p.d, t.r), per="user")
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     moment = release.mean_blocks("moment", blocks(records))
     return thresholded(moment, tau(p, t, release.scale("moment") / math.sqrt(p.n)), t.psd == "on")
 

@@ -26,6 +26,8 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sets import project_l2
 from dpspec.algorithms.sparse import _central as central
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
 _SHRINKS = "each record's entries are shrunk at K before they are used"
@@ -130,7 +132,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return central.schedule(p, t, sensitivity(p, t))
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     w, last, lam = np.zeros(p.d), np.zeros(p.d), sensitivity(p, t)
     for x, y in records.rounds(t.T):
         v = w - t.eta * central.least_squares_gradient(x, y, w, t.K, t.K)

@@ -22,11 +22,13 @@ import numpy as np
 from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
-from dpspec.algorithms.objective import margins
+from dpspec.algorithms.objective import Objective, margins
 from dpspec.algorithms.sets import Vector
 from dpspec.algorithms.sparse import _central as central
 from dpspec.algorithms.sparse.dp_iht import into_set, refusal
 from dpspec.algorithms.sums import Sum, block_rows
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
 _BOUNDED = "one record moves a robust mean by at most twice the kernel's supremum times s/m, whatever it holds"
@@ -153,7 +155,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return central.schedule(p, t, sensitivity(p, t))
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     w, lam, far = np.zeros(p.d), sensitivity(p, t), central.farthest(_exact(p, t))
     for x, y in records.rounds(t.T):
         v = w - t.eta * (robust_gradient(x, y, w, p, t) + p.objective.l2 * w)

@@ -20,6 +20,8 @@ from typing import Any
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sparse import _labels as labels
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
 CARD = Card(
@@ -126,7 +128,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return labels.schedule(t)
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     reports = labels.noisy_labels(records, release)
     theta = labels.threshold_steps(records, reports, t, t.eta, lambda u, y: u - y)
     return Estimate(theta, {"cross": labels.cross(records, reports)})

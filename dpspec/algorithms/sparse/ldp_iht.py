@@ -34,6 +34,8 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sets import Vector, hard_threshold, project_l2, shrink
 from dpspec.algorithms.sparse.nldp_sparse_linear_regression import TAU1
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.channels.hemisphere import Hemisphere
 from dpspec.privacy.schedule import Disjoint, Draw, Tree
 
@@ -199,7 +201,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Disjoint(Draw("gradient", Hemisphere(p.d, gradient_radius(p, t)), per="user"), t.T)
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     kept, eta, ball = (t.kept_general, t.eta_general, 2.0) if t.covariance == "general" else (t.kept, t.eta, 1.0)
     theta = np.zeros(p.d)
     for x, y in records.rounds(t.T):  # disjoint users

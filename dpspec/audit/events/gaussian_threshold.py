@@ -1,0 +1,31 @@
+"""gaussian noise on counts with private keys, released from a threshold on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dpspec.audit.component import Component, Context
+from dpspec.audit.event import Event
+from dpspec.audit.events import gaussian
+from dpspec.audit.events._additive import gaussian_shifts
+from dpspec.audit.events._thresholds import thresholded
+from dpspec.audit.kinds import L2, Kind
+
+KIND = Kind(
+    "Gaussian noise on a histogram with private keys, released above a threshold",
+    (*L2, "sigma", "threshold", "first_count", "keys"),
+    (("sigma",), ("threshold",)),
+    contributions=True,
+    aliases=("threshold_gaussian",),
+    attained="a key that one unit alone has, and counts that are the sensitivity apart",
+)
+EXAMPLE = {"type": "gaussian_threshold", "l2_sensitivity": 1, "sigma": 2, "threshold": 14}
+RELATION = "add_remove"
+
+
+def model(event: Event, context: Context) -> list[Component]:
+    return thresholded(event, context, gaussian.model(event, context)[0], 2.0)
+
+
+def stated(event: Event, context: Context) -> Mapping[str, Mapping[str, float]]:
+    return {"noise (as mu)": gaussian_shifts(event, context)}

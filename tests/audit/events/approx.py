@@ -1,0 +1,6 @@
+"""For each field: what is changed in the example first, and then a weaker value of this field."""
+
+WEAKER = {
+    "epsilon": ({}, 1),
+    "delta": ({}, 1e-3),
+}

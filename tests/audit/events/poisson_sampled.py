@@ -1,0 +1,10 @@
+"""For each field: what is changed in the example first, and then a weaker value of this field."""
+
+from tests.audit.events import GAUSS
+
+WEAKER = {
+    "event": ({}, {**GAUSS, "sigma": 1}),
+    "events": ({"event": None, "events": [GAUSS]}, [GAUSS, GAUSS]),
+    "rate": ({}, 0.2),
+    "once": ({"once": False}, True),
+}
