@@ -19,6 +19,7 @@ from dpspec.algorithms.card import Problem
 from dpspec.algorithms.crowdsourcing import _answers as answers
 from dpspec.algorithms.crowdsourcing import private_majority_voting as module
 from dpspec.compiler.passes import compile_draft
+from dpspec.data.enforce import enforce
 from dpspec.data.records import Records
 from dpspec.lang.source import parse_text
 from dpspec.privacy.calibrate import Budget, calibrate
@@ -340,11 +341,24 @@ def test_a_plan_states_its_unit_and_the_bound_of_its_own_noise():
         ("ball(l2, 1) by scale", "one-coin", "not listed"),
         ("{-1, 1}", "one-coin", "not listed"),
         ("{-1, 1} by map(0 -> -1, 1 -> 1)", "advantage(1.5) of workers", "at most 1"),
+        ("{-1, 0, 1} by reject", "one-coin", "reads a row whole"),
     ],
 )
 def test_what_is_no_vote_is_refused_in_words(domain, assume, words):
     found = compile_draft(parse_text(spec(domain, assume), surface="dps")).diagnostics
     assert any(words in d.message for d in found if d.severity == "error"), [d.message for d in found]
+
+
+def test_one_bad_cell_rejects_a_row_and_maps_alone():
+    """Why `reject` is refused where the unit is one answer: the enforced neighbours differ in every cell, not in one."""
+
+    def enforced(rule: str, row: list[float]) -> np.ndarray:
+        data = parse_text(spec("{-1, 0, 1} by " + rule), surface="dps").analysis.data
+        return np.asarray(enforce(Records(np.array([row])), data, {"n": 1, "d": 3})[0].x)[0]
+
+    good, bad = [1.0, 1.0, -1.0], [1.0, 7.0, -1.0]
+    apart = {rule: int((enforced(rule, good) != enforced(rule, bad)).sum()) for rule in ("reject", "map(0 -> 0, -1 -> -1, 1 -> 1)")}
+    assert list(apart.values()) == [3, 1]
 
 
 def test_the_measure_is_the_share_of_wrong_labels():
