@@ -292,7 +292,7 @@ def test_the_instance_loses_the_wisdom_that_the_other_proof_needs():
 
 
 def test_answers_are_read_the_same_dense_and_sparse_and_anything_else_is_none():
-    x = np.array([[1.0, 0.0, -1.0], [0.3, 2.0, 1.0]])
+    x = np.array([[1.0, 0.0, -1.0], [0.3, np.nan, 1.0]])
     votes = Votes((-1.0, 1.0))
     codes = votes.codes(Records(x))
     assert codes.tolist() == [[1, NONE], [NONE, NONE], [0, 1]]
