@@ -82,9 +82,9 @@ def listed(binding: Binding) -> tuple[float, ...]:
 
 
 def facts(binding: Binding) -> Mapping[str, float]:
-    """``classes`` and ``abstaining`` (1 where a worker may leave a task out)."""
+    """``classes``, the number of labels."""
     values = listed(binding)
-    return {"classes": float(sum(v != 0 for v in values)), "abstaining": float(0.0 in values)}
+    return {"classes": float(sum(v != 0 for v in values))}
 
 
 def check(binding: Binding) -> Iterable[Refusal]:

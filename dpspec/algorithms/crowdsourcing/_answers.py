@@ -58,9 +58,8 @@ def refusal(p: Problem) -> str | None:
 
 
 def response(p: Problem, t: Tunables) -> BinaryResponse | KaryResponse:
-    """The client of one cell: as many symbols as labels, and one more for no answer with ``abstain = symbol`` where somebody may
-    abstain."""
-    symbols = int(p.facts["classes"]) + int(t.abstain == "symbol" and p.facts["abstaining"] > 0)
+    """The client of one cell: as many symbols as labels, and one more for no answer with ``abstain = symbol``."""
+    symbols = int(p.facts["classes"]) + int(t.abstain == "symbol")
     return BinaryResponse() if symbols == 2 else KaryResponse(symbols)
 
 

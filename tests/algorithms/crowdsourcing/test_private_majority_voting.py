@@ -31,10 +31,8 @@ from tests.algorithms.support import tunables
 CELLS = (-1, 0, 1)
 
 
-def problem(
-    n: int, d: int, *, attribute: bool = True, labels: tuple[float, ...] = (-1.0, 1.0), abstaining: float = 1.0, **facts: float
-) -> Problem:
-    known = {"n": n, "d": d, "epsilon": 1.0, "classes": len(labels), "abstaining": abstaining, **facts}
+def problem(n: int, d: int, *, attribute: bool = True, labels: tuple[float, ...] = (-1.0, 1.0), **facts: float) -> Problem:
+    known = {"n": n, "d": d, "epsilon": 1.0, "classes": len(labels), **facts}
     modifiers = frozenset(["attribute"] if attribute else [])
     return Problem("nldp", "replace-one", SimpleNamespace(kind="infer"), known, modifiers=modifiers, oracle=Votes(labels))
 
@@ -132,7 +130,6 @@ def test_a_symbol_for_no_answer_is_one_more_category_of_the_response():
     p = problem(30, 2)
     assert answers.response(p, tunables(module, p)).kind == "binary-response"
     assert answers.response(p, tunables(module, p, abstain="symbol")).k == 3
-    assert answers.response(problem(30, 2, abstaining=0.0), tunables(module, p, abstain="symbol")).kind == "binary-response"
     with pytest.raises(AssertionError, match="protects y"):
         planned(replace(p, modifiers=frozenset(["labels-only"])))
 
@@ -260,7 +257,7 @@ def test_votes_are_counted_back_exactly(scale):
 @pytest.mark.parametrize(("n", "experts"), [(1000, 23), (10_000, 64)])
 def test_the_repaired_lower_bound_is_below_the_exact_error_and_far_above_the_printed_one(n, experts):
     """The exact error: experts' reports are Binomial(k, keep), the spammers' Binomial(n - k, 1/2)."""
-    p = problem(n, 5, abstaining=0.0, experts=experts)
+    p = problem(n, 5, experts=experts)
     for epsilon in (0.5, 1.0, 2.0):
         keep = math.exp(epsilon) / (1 + math.exp(epsilon))
         right = np.arange(experts + 1)
