@@ -104,8 +104,6 @@ def init(
     except LimitError as problem:
         refuse(str(problem), "`dpspec ledger init --help` shows limits", "DP710")
     window = None if per is None else _window(per)
-    if relation not in ("replace-one", "add-remove", "zero-out"):
-        refuse(f"{relation!r} is no neighbouring relation", "replace-one, add-remove or zero-out", "DP710")
     book = create(_url(ledger))
     body: dict[str, Any] = {"ledger": book.name}
     if account is not None and limit is not None:
@@ -293,9 +291,10 @@ def _words(row: dict[str, Any]) -> str:
 def show(
     entry: Annotated[int, typer.Argument(help="its number", show_default=False)],
     ledger: UrlOption = None,
+    format: FormatOption = Format.json,
     no_color: NoColorOption = False,
 ) -> None:
-    """One entry as JSON: its schedule with levels, its costs, its hash.
+    """One entry as JSON (the only form): its schedule with levels, its costs, its hash.
 
     Examples:
 
@@ -352,6 +351,7 @@ def export(
     ledger: UrlOption = None,
     csv: Annotated[bool, typer.Option("--csv", help="one row a charge, in place of JSON lines, one an entry")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="a new file; stdout without", show_default=False)] = None,
+    format: FormatOption = Format.text,
     no_color: NoColorOption = False,
 ) -> None:
     """All entries, with their hashes, for another program or an archive.
@@ -364,7 +364,11 @@ def export(
     """
     from dpspec.ledger.export import csv_lines, json_lines
 
-    lines = (csv_lines if csv else json_lines)(_opened(ledger))
+    book = _opened(ledger)
+    lines = (csv_lines if csv else json_lines)(book)
+    if format is Format.json and out is None:
+        emit_json({"ledger": book.name, **({"csv": list(lines)} if csv else {"entries": list(book.entries())})})
+        return
     if out is None:
         for line in lines:
             sys.stdout.write(line + "\n")
@@ -376,6 +380,8 @@ def export(
     with stream:
         for line in lines:
             stream.write(line + "\n")
+    if format is Format.json:
+        emit_json({"ledger": book.name, "written": str(out)})
 
 
 @app.command("close", short_help="charge nothing more to an account")

@@ -190,7 +190,7 @@ def bind(binding: Binding) -> Any:
     """The :class:`PairObjective` of a certified loss."""
     from dpspec.algorithms.sets import constraint_set, group_norm
     from dpspec.domains.variable import NOTHING_SAID
-    from dpspec.symbolic.pairs import pair_loss
+    from dpspec.symbolic.pair_loss import pair_loss
 
     problem, proved = binding.problem, binding.certificate
     if proved is None or proved.form is None or problem.loss is None:

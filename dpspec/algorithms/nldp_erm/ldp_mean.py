@@ -19,7 +19,7 @@ Error. The reports are independent with mean mu - c (mu the mean of the law), so
 
 and with probability 1 - zeta, reports of length B: |error|_2 <= B*(1 + sqrt(2 log(1/zeta)))/sqrt(n) (bounded differences 2B/n). Other
 channels: Gaussian concentration, and Chernoff's bound of Laplace sums, log E exp(tX) <= 2 b^2 t^2 for |t| <= 1/(sqrt(2) b). Coordinates:
-Bernstein (variance at most B^2/d) for sampled coordinates and the hemisphere, Hoeffding else. All of this is about the law, the sampling
+Bernstein (variance about B^2/d) for vectors, Hoeffding for one bit. All of this is about the law, the sampling
 error of the records is part of it; for a fixed data set V is smaller by the spread of the records.
 
 Source: 000, section 5.1.2, Algorithm 5.1.30, Lemma 5.1.1 (one number in [0, b] plus Laplace(b/epsilon)) and section 5.1.3, Lemma 5.1.6
@@ -38,6 +38,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
+from dpspec.algorithms.sets import Vector, constraint_set
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
 from dpspec.privacy.channels.gaussian_vector import GaussianVector
@@ -120,11 +121,11 @@ CARD = Card(
             "linf-error",
             "explicit",
             "upper",
-            "width*sqrt(2*log(2*d/zeta)/n) + 2*reach*log(2*d/zeta)/(3*n)",
+            "side*sqrt(2*log(2*d/zeta)/n) + 2*reach*log(2*d/zeta)/(3*n)",
             "proved",
             COORDINATES,
             probability="1 - zeta",
-            conditions="width and reach of a coordinate of a report",
+            conditions="side and reach of a coordinate of a report",
         ),
         Bound("l2-error", "order", "upper", "C*r*sqrt(d)/(sqrt(n)*epsilon)", "proved", "V/n for epsilon <= 1 over the l2 ball"),
         Bound(
@@ -249,7 +250,12 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 
 def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
-    return Estimate(np.atleast_1d(release.mean_blocks("report", moved(records, t.centre))) + t.centre)
+    return Estimate(constraint_set(p.task.over, p.facts).project(average(records, t, release)))
+
+
+def average(records: Rows, t: Tunables, release: Door) -> Vector:
+    """The unbiased average of the reports, shape (d,)."""
+    return np.asarray(np.atleast_1d(release.mean_blocks("report", moved(records, t.centre))) + t.centre)
 
 
 def moved(records: Rows, centre: float, rows: int = 8192) -> Iterator[Any]:
@@ -300,7 +306,15 @@ def whole(p: Problem, t: Tunables) -> bool:
 
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
-    """By theorem; none where a client's clip may change a record of the domain."""
+    """By theorem; none where a client's clip may change a record of the domain. A projection on a convex set that holds the mean makes no
+    l2 error larger, and no coordinate's where it goes coordinate by coordinate."""
+    over = constraint_set(p.task.over, p.facts)
+    each = {COORDINATES} if over.kind not in ("reals", "box", "linf") else set()
+    return {name: value for name, value in tails(p, t, calibrated).items() if name not in each} if over.convex else {}
+
+
+def tails(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
+    """The bounds of the average itself, by theorem."""
     if not whole(p, t):
         return {}
     draw = calibrated.tree
@@ -323,11 +337,28 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         case _:
             found[LONG] = scale * (1 + math.sqrt(2 * math.log(1 / t.zeta))) / math.sqrt(n)
             found[COORDINATES] = scale * math.sqrt(2 * two / n)
-            if isinstance(channel, SampledCoordinate | Hemisphere):  # E R_j^2 = B^2/d
-                bernstein = scale * math.sqrt(2 * two / (d * n)) + 2 * (scale + side) * two / (3 * n)
+            if not isinstance(channel, OneBitMean):
+                bernstein = scale * math.sqrt(2 * two * share(channel, calibrated.levels["report"]) / n) + 2 * (scale + side) * two / (
+                    3 * n
+                )
                 found[COORDINATES] = min(found[COORDINATES], bernstein)
             found[COORDINATES] = min(found[COORDINATES], found[LONG])
     return found
+
+
+def share(channel: Any, level: float) -> float:
+    """Bounds E R_j^2/B^2 of a coordinate of a report of length B: 1/d for a sampled coordinate and the hemisphere. For a cap of height h
+    around v, E u_j^2 is between E<u, v>^2 and (1 - E<u, v>^2)/(d - 1); <u, v>^2 of a uniform u has the law Beta(1/2, (d - 1)/2)."""
+    d = int(channel.size)
+    if not isinstance(channel, PrivUnit):
+        return 1 / d
+    from scipy.special import betainc
+
+    cap = best_cap(d, level)
+    far = (1 - float(betainc(1.5, (d - 1) / 2, cap.height**2))) / (2 * d)
+    inside = float(cap.inside)
+    square = inside / cap.mass * far + (1 - inside) / (1 - cap.mass) * (1 / d - far)
+    return max(square, (1 - square) / (d - 1))
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

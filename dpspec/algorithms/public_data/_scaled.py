@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from dpspec.algorithms.card import Need, Problem, Tunable, Tunables
-from dpspec.algorithms.estimate import Estimate
+from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.public_data import newton_scale_root as root
 from dpspec.algorithms.sets import Vector, constraint_set
@@ -51,6 +51,9 @@ WEIGHT: Final = Tunable(
     "share of the second moment in mu^2: least variance of b - A v at |v| = tau sqrt(d)/(2 r), predictions of half of tau for isotropic x",
     minimum=1e-6,
     maximum=1 - 1e-6,
+)
+REGIME: Final = (
+    "C*r^4*d*log(1/delta)/(epsilon^2*eig_min^2) else C*r^4*d/(epsilon^2*eig_min^2) else C*d^3*log(1/delta)/epsilon^2 else C*d^3/epsilon^2"
 )
 TUNABLES: Final = {"strength": Tunable(STRENGTH, STRENGTH_SOURCE), "weight": WEIGHT}
 
@@ -117,7 +120,7 @@ def estimate(
 def scale_of(u: Vector, t: Tunables, f: root.Function, slope: root.Function) -> root.Scale:
     """The scale for predictions u on the public records. Where the score of a bounded f has no root it goes on growing with c, and the
     place where Stein's form is largest is taken: the predictions then end where f bends."""
-    together = max(1, min(16, (1 << 20) // max(u.size, 1)))
+    together = max(1, min(root.STEPS, (1 << 18) // max(u.size, 1)))
     scale = root.solve(root.stein(u, slope) if t.root == "stein" else root.score(u, f), together)
     return scale if scale.found or t.root == "stein" else replace(root.solve(root.stein(u, slope), together), found=False)
 
@@ -161,3 +164,19 @@ def warnings(p: Problem, t: Tunables, calibrated: Any) -> list[str]:
         f"the noise of the second moment has operator norm about {noise:.3g}, its least eigenvalue is about {low:g}: inverting it needs "
         f"about n = {needed:.2g} records; moment = public takes it from the public records, which are free"
     ]
+
+
+def printed(p: Problem, t: Tunables, budget: Any, source: str, y: float) -> tuple[Published, ...]:
+    """The documents' noise for |y| <= ``y``: both draws by the classical formula at halves of the budget."""
+    if budget.kind != "approx":
+        return ()
+    from dpspec.privacy.gaussian import epsilon_of
+
+    e, delta = float(budget.epsilon_exact), float(budget.delta_exact)
+    c = math.sqrt(32 * math.log(2.5 / delta)) / e
+    spent = epsilon_of(math.hypot(math.sqrt(2.0) / c, 2.0 / c), delta)  # sqrt(2) r^2 at c r^2, and 2 r y at c r y
+    remark = "both draws together" + ("" if e <= 1 else "; the formula is proved for epsilon <= 1 only")
+    second = Published(f"{source} step 2", "xy", "sqrt(32*log(2.5/delta))*r*y/epsilon", c * t.r * y, spent, remark)
+    if public_moment(p, t):
+        return (second,)
+    return (Published(f"{source} step 1", "moment", "sqrt(32*log(2.5/delta))*r^2/epsilon", c * t.r**2, spent, remark), second)

@@ -101,15 +101,20 @@ class Scale:
 def score(u: Vector, f: Function) -> Function:
     """c -> mean(u (f(c u) - f(0)))/mean(u^2), shape (k,) to (k,), for public predictions u, shape (m,)."""
     with np.errstate(all="ignore"):
-        energy, f0 = float(np.mean(u * u)), float(f(np.zeros(1))[0])
+        energy, f0 = _along(u, u[None, :])[0], f(np.zeros(1))[0]
 
     def left(c: Vector) -> Vector:
         if not 0.0 < energy < math.inf:
             return np.full_like(c, math.nan)
         with np.errstate(all="ignore"):
-            return np.asarray((f(np.multiply.outer(c, u)) - f0) @ u / (u.size * energy))
+            return np.asarray(_along(u, f(np.multiply.outer(c, u)) - f0) / energy)
 
     return left
+
+
+def _along(u: Vector, values: Vector) -> Vector:
+    """mean(u v) for each row v, shape (k, m) to (k,)."""
+    return np.asarray(values @ u / u.size)
 
 
 def stein(u: Vector, slope: Function) -> Function:
@@ -159,14 +164,16 @@ def _at(left: Function, c: float) -> float:
 
 
 def _refined(left: Function, seen: list[tuple[float, float]]) -> tuple[float, float]:
-    """The maximum between the neighbours of the largest point of the grid; that point where it is an end."""
-    from scipy.optimize import minimize_scalar
-
+    """The maximum between the neighbours of the largest point of the grid, by grids of 17 points around the best of the last; that point
+    where it is an end."""
     i = max(range(len(seen)), key=lambda k: seen[k][1])
     if i in (0, len(seen) - 1):
         return seen[i]
-    low, high = seen[i - 1][0], seen[i + 1][0]
-    found = minimize_scalar(lambda c: -_at(left, c), bounds=(low, high), method="bounded", options={"xatol": 1e-7 * low})
-    point = float(found.x)
-    value = _at(left, point)
-    return (point, value) if value > seen[i][1] else seen[i]
+    low, high, best = seen[i - 1][0], seen[i + 1][0], seen[i]
+    for _ in range(5):
+        points = np.linspace(low, high, 17)
+        values = np.nan_to_num(left(points), nan=-math.inf)
+        k = int(np.argmax(values))
+        best = max(best, (float(points[k]), float(values[k])), key=lambda point: point[1])
+        low, high = float(points[max(k - 1, 0)]), float(points[min(k + 1, 16)])
+    return best

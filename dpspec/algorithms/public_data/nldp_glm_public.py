@@ -41,9 +41,6 @@ from dpspec.symbolic.links import GLM_LOSSES
 from dpspec.symbolic.margin import expit
 
 _EVIDENCE = "tests/algorithms/public_data/test_nldp_glm_public.py::"
-_REGIME = (
-    "C*r^4*d*log(1/delta)/(epsilon^2*eig_min^2) else C*r^4*d/(epsilon^2*eig_min^2) else C*d^3*log(1/delta)/epsilon^2 else C*d^3/epsilon^2"
-)
 
 CARD = Card(
     id="nldp-glm-public",
@@ -73,7 +70,7 @@ CARD = Card(
             "proved",
             "noise of b - A v through A^{-1}, and the score equation",
             conditions="elliptical x, theta of order one, epsilon = O(1), r tau of order r; the root exists",
-            regime=_REGIME,
+            regime=scaled.REGIME,
         ),
         Bound(
             "l2-error",
@@ -83,7 +80,7 @@ CARD = Card(
             "proved",
             "the same at the largest least eigenvalue of records of norm r, r^2/d",
             conditions="isotropic x",
-            regime=_REGIME,
+            regime=scaled.REGIME,
         ),
         Bound(
             "linf-error",
@@ -169,33 +166,43 @@ CARD = Card(
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
+    return unknown(p) or scaled.refusal(p, t)
+
+
+def unknown(p: Problem) -> str | None:
+    """Why there is no such model for these responses."""
     if p.task.form != "glm":
         return "the model is not a generalised linear one (`estimate theta in y ~ glm(logistic)`)"
-    if _link(p) not in GLM_LOSSES:
-        return f"the link {_link(p)} has no known likelihood; known are {', '.join(GLM_LOSSES)}"
+    link = link_of(p)
+    if link not in GLM_LOSSES:
+        return f"the link {link} has no known likelihood; known are {', '.join(GLM_LOSSES)}"
     low, high = p.facts.get("y_low", -math.inf), p.facts.get("y_high", math.inf)
-    if GLM_LOSSES[_link(p)] == "poisson" and -math.inf < low < 0:
+    if GLM_LOSSES[link] == "poisson" and -math.inf < low < 0:
         return f"counts are not negative, and y may be {low:g}; y in [0, 20] by clip"
-    if _link(p) == "logistic" and not ((low >= 0 and high <= 1) or (low >= -1 and high <= 1)):
+    if link == "logistic" and not (low >= -1 and high <= 1):
         return "the logistic model has labels 0 and 1, or -1 and 1: y in {0, 1} by map(0 -> 0, 1 -> 1)"
-    return scaled.refusal(p, t)
+    return None
+
+
+def schedule(p: Problem, t: Tunables) -> Tree:
+    return scaled.schedule(p, t)
 
 
 def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
-    mean, slope = _functions(_link(p))
-    return scaled.estimate(records, p, t, release, mean, slope, _halves(p))
+    mean, slope = functions(link_of(p))
+    return scaled.estimate(records, p, t, release, mean, slope, halves(p))
 
 
-def _link(p: Problem) -> str:
+def link_of(p: Problem) -> str:
     return p.task.link.id if isinstance(p.task.link, Name) else str(p.task.link)
 
 
-def _halves(p: Problem) -> float:
+def halves(p: Problem) -> float:
     """Labels -1 and 1 of the logistic model are 2 y - 1."""
-    return 0.5 if _link(p) == "logistic" and p.facts.get("y_low", 0.0) < 0 else 1.0
+    return 0.5 if link_of(p) == "logistic" and p.facts.get("y_low", 0.0) < 0 else 1.0
 
 
-def _functions(link: str) -> tuple[root.Function, root.Function]:
+def functions(link: str) -> tuple[root.Function, root.Function]:
     """The mean function of a link and its derivative."""
     match GLM_LOSSES[link]:
         case "logistic-glm":
@@ -204,10 +211,6 @@ def _functions(link: str) -> tuple[root.Function, root.Function]:
             return np.exp, np.exp
         case _:
             return lambda u: u, np.ones_like
-
-
-def schedule(p: Problem, t: Tunables) -> Tree:
-    return scaled.schedule(p, t)
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
@@ -220,19 +223,4 @@ def warnings(p: Problem, t: Tunables, calibrated: Any) -> list[str]:
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:
     """000, Algorithm 5.2.39: both draws by the classical formula at halves of the budget."""
-    return printed(p, t, budget, "000 Algorithm 5.2.39", t.tau + abs(t.y0))
-
-
-def printed(p: Problem, t: Tunables, budget: Any, source: str, y: float) -> tuple[Published, ...]:
-    if budget.kind != "approx":
-        return ()
-    from dpspec.privacy.gaussian import epsilon_of
-
-    e, delta = float(budget.epsilon_exact), float(budget.delta_exact)
-    c = math.sqrt(32 * math.log(2.5 / delta)) / e
-    spent = epsilon_of(math.hypot(math.sqrt(2.0) / c, 2.0 / c), delta)  # sqrt(2) r^2 at c r^2, and 2 r y at c r y
-    remark = "both draws together" + ("" if e <= 1 else "; the formula is proved for epsilon <= 1 only")
-    second = Published(f"{source} step 2", "xy", "sqrt(32*log(2.5/delta))*r*y/epsilon", c * t.r * y, spent, remark)
-    if scaled.public_moment(p, t):
-        return (second,)
-    return (Published(f"{source} step 1", "moment", "sqrt(32*log(2.5/delta))*r^2/epsilon", c * t.r**2, spent, remark), second)
+    return scaled.printed(p, t, budget, "000 Algorithm 5.2.39", t.tau + abs(t.y0))

@@ -242,6 +242,14 @@ def test_the_length_of_the_direction_reports_by_another_route():
     assert module.predicted(p, t, c) == pytest.approx(length / 10, rel=1e-9)
 
 
+@pytest.mark.parametrize(("d", "epsilon"), [(3, 0.5), (6, 3.0)])
+def test_the_second_moment_of_a_coordinate_of_a_direction(d, epsilon):
+    """30,000 directions around the first axis: the largest diagonal entry of E u u^T, within three percent of the bound."""
+    channel = module.channel_of("priv-unit", problem(10, d, epsilon), tunables(module, problem(10, d, epsilon)))
+    sent = channel.encode(np.tile(np.eye(d)[0], (30_000, 1)), epsilon, StudyNoise(4)) / channel.scale(epsilon)
+    assert np.mean(sent**2, axis=0).max() == pytest.approx(module.share(channel, epsilon), rel=0.03)
+
+
 def test_a_clip_of_ones_own_takes_the_bounds_away():
     p = problem(100, 3)
     t = tunables(module, p, r=Fraction(1, 2))
@@ -310,6 +318,18 @@ def test_every_coordinate_has_a_value_with_one_user():
 
 
 # ---------------------------------------------------------------------------------------------------------------- in a spec
+
+
+@pytest.mark.parametrize("law", ["0.5*theta + normal(0, 0.01)", "max(theta + normal(0, 0.01), -0.2)"])
+def test_the_truth_is_the_mean_of_the_law_and_not_a_parameter(law):
+    """x = 0.5 theta + noise, |theta| = 1: before, errors were against theta, 0.5 off for ever. A law without a closed form is compared with
+    the records' own mean: without noise to speak of (epsilon 50) both errors are small."""
+    from dpspec.executor.study import study as run_study
+
+    text = SPEC.format(domain="x in ball(l2, 2) by scale", model="nldp", delta="").replace("epsilon = 1", "epsilon = 50")
+    text += f"  by ldp-mean with channel = laplace\nsimulate\n  theta = dense unit l2\n  x = {law}\n"
+    (point,) = run_study(parse_text(text, surface="dps"), trials=2, workers=1).to_json()["points"]
+    assert point["error"]["mean"] < 0.05
 
 
 SPEC = """

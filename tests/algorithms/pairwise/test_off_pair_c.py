@@ -251,7 +251,7 @@ def test_polynomials_give_what_all_pairs_give(loss: str, monkeypatch: pytest.Mon
     """Smooth losses to twelve digits; the kink of a hinge is not smooth, and then pairs are run through."""
     ball = Ball(norm="l2", radius=Num(Fraction(2)))
     draft = drafted(n=700, loss=loss, over="ball(l2, 2)")
-    from dpspec.symbolic.pairs import pair_loss
+    from dpspec.symbolic.pair_loss import pair_loss
 
     c = certify(parse_expr(loss), over=ball, x=Ball(norm="l2", radius=Num(Fraction(1))), y=finite(-1, 1), names=draft.facts, pairwise=True)
     f = pair_loss(c.name, c.form, finite(-1, 1))

@@ -68,7 +68,7 @@ def test_without_a_root_newton_diverges_and_the_search_returns_the_maximiser():
     got = root.solve(root.stein(u, bell))
     best = brentq(lambda c: 1 - c * math.tanh(c / 2), 0.5, 5)
     assert not got.found
-    assert got.c == pytest.approx(best, rel=1e-6)
+    assert got.c == pytest.approx(best, rel=1e-4)
     assert got.value == pytest.approx(best * bell(best)) == pytest.approx(0.2239, abs=1e-4)
     c, seen = 4.0, []
     for _ in range(10):

@@ -152,7 +152,7 @@ def test_two_users_by_hand():
     t = tunables(module, p, moment="private")
     got = module.run(Records(records.x, records.y, 2 * public), p, t, Silent(module.schedule(p, t)))
     assert got.extras["scale_found"] == 0
-    assert got.extras["scale"] == pytest.approx(brentq(lambda c: c * math.tanh(c / 2) - 1, 0.5, 5), rel=1e-6)
+    assert got.extras["scale"] == pytest.approx(brentq(lambda c: c * math.tanh(c / 2) - 1, 0.5, 5), rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_the_mean_functions_are_the_derivatives_of_the_likelihoods():
     for link in GLM_LOSSES:
         cumulant = margin_functions(glm_loss(link)).value
         zero = np.zeros_like(u)
-        mean, slope = module._functions(link)
+        mean, slope = module.functions(link)
         assert np.allclose(mean(u), (cumulant(u + h, zero) - cumulant(u - h, zero)) / (2 * h), rtol=1e-6, atol=1e-8)
         assert np.allclose(slope(u), (mean(u + h) - mean(u - h)) / (2 * h), rtol=1e-6, atol=1e-8)
 
