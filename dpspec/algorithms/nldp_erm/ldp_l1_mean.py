@@ -80,7 +80,7 @@ CARD = Card(
             "proved",
             DIRECT,
             probability="1 - zeta",
-            conditions="|E x|_1 <= Lambda; method = direct; side and reach of a coordinate of a report; or the bound of ldp-mean where that is less",
+            conditions="|E x|_1 <= Lambda; method = direct; side and reach of a coordinate; or ldp-mean's bound where that is less",
         ),
         Bound(
             "l2-error",
