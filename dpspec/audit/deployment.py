@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpspec.audit.event import Event
+from dpspec.audit.formulas import numeric as numeric
+from dpspec.audit.formulas import resolved
 from dpspec.audit.kinds import AMOUNT, COMMON, COUNT_FROM_0, FLAG, POSITIVE, REAL, WHOLE, Kind, Sort, shown
 from dpspec.audit.vocabulary import CHANNEL_ALIASES, CHANNEL_FIELDS, CHANNELS, EVENT_ALIASES, EVENTS, FACTS, FIELD_ALIASES, sort_of
 from dpspec.audit.words import MODELS, NEIGHBOUR_ALIASES, NEIGHBOURS, relation_of
 from dpspec.audit.yamlread import Path, Read, read_yaml
 from dpspec.spec.diagnostics import Diagnostic, Span, SpecError, has_errors
-from dpspec.spec.ratio import ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +382,7 @@ def deployment_of(data: Mapping[str, Any], *, spans: Mapping[Path, Span] | None 
     which no guarantee is ever derived.
     """
     loader = _Loader(spans or {}, strict)
+    data = resolved(data)
     loader.known(data, _TOP, (), "word at the top")
     if data.get("audit", 1) != 1 or isinstance(data.get("audit"), bool):
         loader.say("DP672", f"audit: {shown(data['audit'])} is no version of the description; this is version 1", ("audit",))
@@ -432,25 +434,6 @@ def _placed(read: Read, path: str, text: str) -> Deployment:
         return deployment_of(read.data, spans=read.spans, path=path)
     except SpecError as error:
         raise SpecError(error.diagnostics, path=path, text=text) from None
-
-
-_LONGEST_FRACTION = 60
-
-
-def numeric(value: Any) -> Any:
-    """``"1/3"`` and ``"2.5e-3"`` as numbers (infinite when beyond the doubles); anything else unchanged."""
-    if isinstance(value, str):
-        text = value.strip()
-        if text and text[0] in "0123456789.+-":
-            try:
-                if "/" not in text:
-                    return float(text)
-                return float(ratio(text)) if len(text) <= _LONGEST_FRACTION and "e" not in text.lower() else value
-            except OverflowError:
-                return math.inf
-            except (ValueError, ZeroDivisionError):
-                return value
-    return value
 
 
 def _word(word: str, table: Mapping[str, Kind], aliases: Mapping[str, str]) -> str | None:

@@ -13,6 +13,7 @@ COMMANDS = {
     "plan": "the plan: what will be released, with which noise, under which guarantee",
     "diff": "what became weaker or stronger between two specs or plans",
     "run": "release mode: execute the plan on private data",
+    "ledger": "budgets that outlive a process: accounts, what is left, proofs",
     "study": "study mode: measured error against the bounds",
     "audit": "a deployment, record or channel against its stated guarantee",
     "report": "an HTML page, or the terminal form, of stored results",
@@ -81,8 +82,14 @@ def build(only: str | None = None, *, listed: bool = False) -> Any:
     for name, help_text in COMMANDS.items():
         if only is not None and name != only:
             continue
-        command = _nothing if listed else importlib.import_module(f"dpspec.cli.{name}").command
-        app.command(name, short_help=help_text)(command)
+        if listed:
+            app.command(name, short_help=help_text)(_nothing)
+            continue
+        module = importlib.import_module(f"dpspec.cli.{name}")
+        if hasattr(module, "app"):  # a group of commands
+            app.add_typer(module.app, name=name, short_help=help_text)
+        else:
+            app.command(name, short_help=help_text)(module.command)
     return app
 
 

@@ -17,12 +17,13 @@ from dpspec.spec.expr import Expr, NotANumber, Unbound, evaluate
 from dpspec.spec.model import Ball, Box, Finite, Set
 from dpspec.spec.model import Domain as Stated
 from dpspec.spec.words import ASSUMPTIONS, assumed
+from dpspec.tasks.registry import of
 
 #: Facts that the compiler derives from enforced domains, constraint sets and certificates. Sensitivities rest on them, so a constant of
 #: the spec may not stand in for one that nothing enforces or proves.
 DERIVED = frozenset(
     {"x_l1", "x_l2", "x_linf", "y_abs", "w_l1", "w_l2", "w_linf", "w_radius", "L", "L_inf", "B", "strongly_convex", "l1_weight", "features"}
-    | {"x_least"}
+    | {"x_least", "x_low", "x_high", "y_low", "y_high"}
 )
 
 
@@ -244,7 +245,7 @@ def _zeroed(draft: Draft[Resolved], facts: Mapping[str, Number]) -> Draft[Resolv
 
 
 def _domains(draft: Draft[Resolved], facts: dict[str, Number]) -> Draft[Resolved]:
-    """The domain of each record variable, and its norm bounds as facts: x_l2, x_linf, x_l1, y_abs."""
+    """The domain of each record variable, and its bounds as facts: x_l2, x_linf, x_l1, y_abs, and the ends of each coordinate."""
     found: dict[str, Variable] = {}
     for i, stated in enumerate(draft.analysis.data.domains):
         dimension = 1 if stated.variable == "y" else _dimension(facts)
@@ -261,6 +262,9 @@ def _domains(draft: Draft[Resolved], facts: dict[str, Number]) -> Draft[Resolved
         except (Unbound, NotANumber):
             continue  # an image without a value: _rules reports it at its place
         known = found[stated.variable].known
+        if known.low is not None and known.high is not None:
+            ends = {"low": -_short(-known.low), "high": _short(known.high)}
+            facts.update({f"{stated.variable}_{end}": value for end, value in ends.items()})
         if stated.variable == "y" and known.linf is not None:
             facts["y_abs"] = known.linf
         elif stated.variable == "x":
@@ -321,18 +325,21 @@ def set_domain(
 
 
 def _declared(draft: Draft[Resolved], facts: dict[str, Number]) -> Draft[Resolved]:
+    known = dict(ASSUMPTIONS)
+    for release in draft.analysis.releases:
+        known.update(of(release.task).assumes)
     for i, assumption in enumerate(draft.analysis.assume):
         word = assumed(assumption.name, assumption.of)
-        if word not in ASSUMPTIONS:
+        if word not in known:
             draft = draft.report(
                 "DP224",
                 f"nothing reads the assumption {assumption.name}: no certificate, no bound and no algorithm",
                 path=("assume", i),
-                help="leave it out, or state one of " + ", ".join(ASSUMPTIONS),
+                help="leave it out, or state one of " + ", ".join(known),
                 severity="warning",
             )
             continue
-        names = ASSUMPTIONS[word].facts
+        names = known[word].facts
         values = list(assumption.args) + [e for _, e in assumption.options]
         for name, e in zip(names, values, strict=False):
             draft, value = number(draft, e, facts, ("assume", i), what=f"the constant of {assumption.name}")

@@ -155,7 +155,9 @@ def _nobody(draft: Draft[Certified], release: Certified, ordered: list[Choice], 
 
 
 def _help_of_most(groups: list[list[Choice]]) -> str:
-    """The repair of the reason that refuses the most algorithms; where no two share one, the first repair that there is."""
+    """The repair of the reason that refuses the most algorithms; where no two share one, the first repair that there is. Another privacy
+    model is the last of them: it promises something else, and its algorithms have needs of their own."""
+    groups = [g for g in groups if not g[0].help.startswith("privacy ")] or groups
     most = max(groups, key=len)
     return most[0].help if len(most) > 1 else next((c.help for group in groups for c in group if c.help), "")
 
@@ -180,7 +182,7 @@ def consider(draft: Draft[Certified], release: Certified, module: ModuleType) ->
 
     words = of(problem.task).words
     if card.task not in words:
-        return refuse(f"it serves the task {card.task}, not {words[0]}", code="task")
+        return refuse(f"it serves the task {card.task}, not {words[-1]}", code="task")
     for found in of(problem.task).check(binding_of(draft, release, problem)):
         return refuse(found.message, code=found.code, help=found.help, place=(*release.path, *found.place))
     if problem.model not in card.models:

@@ -98,6 +98,9 @@ def _where(name: str) -> str:
         "sigma_y": "`assume sub-gaussian(1) of y`",
         "w_radius": "`over ball(l2, 1)`",
         "x_l2": "`x in ball(l2, 1) by scale`",
+        "x_linf": "`x in ball(linf, 1) by clip`",
+        "moment_bound": "`assume moment(order 2, bound 1) of x`",
+        "moment_bound_x": "`assume moment(order 2, bound 1) of x`",
         "y_abs": "`y in [-1, 1] by clip`",
         "delta": "`delta = 1/n^1.1` in the privacy section",
     }

@@ -319,8 +319,10 @@ def rules_of(data: Data, variable: str, d: int, values: Values, *, done: bool = 
         rule = domain.by
         assert rule is not None
         rules.append(_rule(domain, rule, d, values, done))
-        zero &= rule.how in ("scale", "shrink") or _contains_zero(domain.set, values, variable)
-        zero &= rule.how != "map"
+        if rule.how == "map":  # zero is a key like any other, or an unlisted value
+            zero &= float(rules[-1](Entries(np.zeros((1, 1))))[0][0, 0]) == 0.0
+        else:
+            zero &= rule.how in ("scale", "shrink") or _contains_zero(domain.set, values, variable)
     if len(enforced) > 1:
         for domain in enforced:
             if not isinstance(domain.set, (Ball, Box)) or not _contains_zero(domain.set, values, variable):

@@ -750,7 +750,7 @@ def _moments_of_product(e: Expr, op: str, left: Moments | None, right: Moments |
     """Of a law times, or over, a constant number; None for other products."""
     if left is None or right is None:
         return None
-    if op == "*" and right[1] != _ZERO:
+    if op == "*" and (right[1] != _ZERO or (right[0] is not None and right[0][0] != "number")):
         left, right = right, left
     if right[1] != _ZERO or right[0] is None or right[0][0] != "number":
         return None

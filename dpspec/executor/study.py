@@ -265,6 +265,9 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
                     "touched": _touched(draft, results),
                 }
             )
+            bounded = tuple(dict.fromkeys(b.measure for b in release.bounds))
+            if release.release.expect is None and bounded and measure not in bounded:  # said: another one is no answer to a bound
+                notes[f"{name}: {card.id} bounds {', '.join(bounded)}, which these data do not tell; measured is {measure}"] = None
             for b in (bound,) if bound is not None else ():
                 for condition in b.holds_if:
                     notes[f"The {b.kind} bound of {card.id} holds if: {condition}"] = None

@@ -12,13 +12,13 @@ from dpspec.measures.measure import Array, Trial
 from dpspec.measures.vector import DISTANCES, SUPPORT_ERROR
 from dpspec.spec.model import Estimate
 from dpspec.tasks._declared import largest_coordinate, used_by_bounds
-from dpspec.tasks.protocol import Reference, Task, of_the_records, parameter
+from dpspec.tasks.protocol import Reference, Task, fitted, of_the_records
 
 
 def truth(trial: Trial) -> Array:
-    """The mean of the law where it is known."""
+    """The mean of the law where it is known, else that of the records: a parameter called theta need not be the mean."""
     known = getattr(trial.truth, "mean", None)
-    return parameter(trial) if known is None else np.asarray(known, dtype=np.float64)
+    return fitted(trial) if known is None else np.asarray(known, dtype=np.float64)
 
 
 def reference(records: Any, problem: Problem, settings: Mapping[str, Any]) -> Reference:

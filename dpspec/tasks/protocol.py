@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from dpspec.algorithms.card import Problem
 from dpspec.domains.variable import Variable
 from dpspec.measures.measure import Array, Measure, Trial
 from dpspec.spec.model import Analysis
+from dpspec.spec.words import Assumption
 
 #: The non-private answer and, where the task has an objective, its least value on the records.
 Reference: TypeAlias = tuple[Any, float | None]
@@ -128,9 +129,10 @@ class Task:
 
     Compiler. ``certificate(node, x=, y=, names=, claims=)`` proves the constants of its loss. ``facts(binding)``: further public numbers,
     which sensitivities may rest on. ``check(binding)``: refusals with place and remedy. ``law_is``: what a bound holds for, in words.
-    ``labelled(node)``: whether it reads y. ``missing(node)``: whether entries of x may be missing (NaN in the records, and on their way
-    through enforcement 0). ``centred(node)``: whether the name says what it means only for a mean of 0;
-    ``uncentred(node)``: what it is planned as where nobody says so.
+    ``assumes``: words of `assume` that it alone reads, their arguments becoming facts. ``labelled(node)``: whether it reads y.
+    ``missing(node)``: whether entries of x may be missing (NaN in the records, and on their way through enforcement 0).
+    ``centred(node)``: whether the name means what it says only for a mean of 0; ``uncentred(node)``: what it is planned as where nobody
+    says so.
 
     An algorithm. ``bind(binding)`` is the oracle that it asks (``Problem.oracle``).
 
@@ -151,6 +153,7 @@ class Task:
     words: tuple[str, ...]
     measures: tuple[Measure, ...] = ()
     certificate: Callable[..., Any] | None = None
+    assumes: Mapping[str, Assumption] = field(default_factory=dict)
     facts: Callable[[Binding], Mapping[str, float]] = _no_facts
     check: Callable[[Binding], Iterable[Refusal]] = _no_check
     bind: Callable[[Binding], Any] = _no_oracle

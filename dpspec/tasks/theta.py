@@ -26,6 +26,7 @@ from dpspec.algorithms.sets import REALS, constraint_set
 from dpspec.measures.risk import LABEL_ERROR
 from dpspec.measures.vector import DISTANCES, SUPPORT_ERROR
 from dpspec.spec.model import EstimateTheta
+from dpspec.spec.words import Assumption
 from dpspec.tasks.protocol import Reference, Task
 
 Vector: TypeAlias = NDArray[np.float64]
@@ -111,11 +112,15 @@ def _iterated(records: Any) -> Vector:
     return solution
 
 
+#: Read by generalised linear models alone.
+ASSUMED: Final = {"elliptical": Assumption("x is S^(1/2) times a vector whose law no rotation changes")}
+
 TASK = Task(
     name="theta",
     serves=lambda node: isinstance(node, EstimateTheta),
     words=("estimate-theta", "theta"),
     measures=(*DISTANCES, SUPPORT_ERROR, LABEL_ERROR),
+    assumes=ASSUMED,
     reference=reference,
     enforced_truth="regression",
     law_is="the model holds for",

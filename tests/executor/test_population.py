@@ -71,3 +71,33 @@ def test_real_data_have_no_population(tmp_path: Path) -> None:
     draft = compile_draft(parse_text(text, path=str(tmp_path / "a.dps"), surface="dps"))
     with pytest.raises(SpecError, match="DP413"):
         choose(draft.releases[0], simulated=False)
+
+
+def test_where_the_bounded_measure_is_not_told_another_one_is_named(tmp_path: Path) -> None:
+    """Real data have no population: what is measured in its place is said, not put there in silence."""
+    rows = "".join(f"{0.1 * (i % 7)},{0.2 * (i % 3)},{i % 2}\n" for i in range(40))
+    (tmp_path / "a.csv").write_text("a,b,y\n" + rows)
+    (tmp_path / "a.dps").write_text("""analysis "a"
+
+data
+  n = 40, d = 2
+  from "a.csv" target "y"
+  public
+  x in ball(linf, 1) by clip
+  y in {-1, 1} by map(0 -> -1, 1 -> 1)
+
+privacy central
+  epsilon = 2, delta = 1e-3
+
+assume
+  sparse(1)
+  moment(order 2, bound 1) of gradient
+
+release w
+  minimise log(1 + exp(-y*<w, x>)) + 1/20*|w|^2 over sparse(1)
+  by dp-sparse-optimization-heavy-tailed with T = 2, eta = 1
+""")
+    got = call("study", str(tmp_path / "a.dps"), "--trials", "2", "--workers", "1")
+    assert got.code == 0, got
+    assert "excess-population-risk" in got.stdout
+    assert "measured is excess-empirical-risk" in " ".join(got.stdout.split())

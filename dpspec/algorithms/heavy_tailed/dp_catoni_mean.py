@@ -40,7 +40,7 @@ CARD = Card(
     id="dp-catoni-mean",
     title="Mean of heavy-tailed records by smoothed soft truncation",
     family="heavy_tailed",
-    task="estimate",
+    task="mean",
     models=("central",),
     guarantees=("approx", "zcdp", "gdp"),
     sources=(
@@ -55,8 +55,8 @@ CARD = Card(
     tunables={
         "zeta": Tunable("1/20", "the probability that the bound fails", minimum=1e-12, maximum=0.5),
         "tau": Tunable(
-            "moment_bound_x^(2/moment_order_x) else moment_bound^(2/moment_order)",
-            "the second moment of a coordinate, from the declared moment of order 2 or more (Jensen)",
+            "moment_bound_x^(2/moment_order_x) else moment_bound^(2/moment_order) else x_linf^2 else moment_bound_x",
+            "the second moment of a coordinate, from the declared moment of order 2 or more (Jensen), or the largest square of the domain",
             minimum=1e-300,
         ),
         "strength": Tunable(
