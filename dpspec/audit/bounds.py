@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from dpspec.audit.component import Component, Family
 from dpspec.audit.conversions import zcdp_epsilon
-from dpspec.audit.losses import bracket
+from dpspec.audit.losses import TooFine, bracket, delta_at_most
+from dpspec.audit.lower import delta_at_least
 from dpspec.audit.pairs import Atoms, GaussianPair, Pair
 
 _AGREE = 1e-6  # estimated rounding errors: by so little two bounds may cross without either being wrong
@@ -179,41 +180,19 @@ def rho_range(parts: Sequence[Component]) -> Range:
 
 
 def delta_range(parts: Sequence[Component], epsilon: float) -> tuple[float, float] | None:
-    """Bounds on delta at ``epsilon`` >= 0, or None when the losses are not modelled."""
-    from dpspec.audit.losses import TooFine, compose, over, under
-    from dpspec.audit.pairs import Reversed
-
+    """Bounds on delta at ``epsilon`` >= 0."""
     breach = max((c.breach.delta for c in parts if c.breach is not None), default=0.0)
     mu = gaussian_only(parts)
     if mu is not None and mu > 0:
         from dpspec.privacy.gaussian import delta_lower, delta_upper
 
-        if math.isinf(mu):  # beyond the doubles; delta grows with mu
-            return delta_lower(epsilon, 1e150), 1.0
-        return delta_lower(epsilon, mu), delta_upper(epsilon, mu)
-    uppers = [(c.over, c.count, c.mu) for c in parts]
-    lowers = [(_best_at(c.under, epsilon), c.count, c.mu) for c in parts]
-    high = math.inf
-    low = breach
-    for pairs, fn, wanted in ((uppers, over, True), (lowers, under, False)):
-        merged = _merged(pairs)
-        if not merged or len(merged) > 8 or (wanted and (any(p is None for p, _, _ in pairs) or breach > 0)):
-            continue
-        span = max(max(abs(x) for x in p.reach(1e-9)) for p, _ in merged)
-        step = span / 4000
-        value = 0.0
-        for turn in (False, True):
-            side = 1.0 if wanted else -1.0
-            try:
-                masses = [(fn(Reversed(p) if turn else p, step), n) for p, n in merged]
-                shown = compose(masses, 0.3, side).delta(epsilon)
-                if shown < 1e-8:  # far in the tail: once more, tilted for it
-                    shown = compose(masses, max(shown, 1e-14), side).delta(epsilon)
-            except TooFine:
-                return low, 1.0
-            value = max(value, shown)
-        if wanted:
-            high = value
-        else:
-            low = max(low, value)
-    return low, min(high, 1.0)
+        low = delta_lower(epsilon, min(mu, 1e150)) if attained(parts) else 0.0
+        return low, 1.0 if math.isinf(mu) else delta_upper(epsilon, mu)  # beyond the doubles; delta grows with mu
+    low = max(breach, delta_at_least(_merged([(_best_at(c.under, epsilon), c.count, c.mu) for c in parts]), epsilon))
+    upper = _merged([(c.over, c.count, c.mu) for c in parts])
+    if not upper or len(upper) > 8 or breach > 0 or any(c.over is None and c.pure > 0 for c in parts) or any(c.unknown for c in parts):
+        return low, 1.0
+    try:
+        return low, delta_at_most(upper, epsilon)
+    except TooFine:
+        return low, 1.0

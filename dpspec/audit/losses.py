@@ -1,17 +1,11 @@
-"""Privacy-loss distributions with one-sided rounding, and the few quadratures that the auditor needs.
+"""Privacy-loss distributions on a grid, rounded up: upper bounds on compositions. Lower bounds are in :mod:`dpspec.audit.lower`.
 
-The auditor needs two numbers where an accountant needs one: an upper bound on the true epsilon (to certify) and a lower bound (to
-prove a violation). Both come from the same object, a pair of output distributions (P, Q) whose log-likelihood ratio L is known
-through its tails. On a grid of step h
+A pair of output distributions (P, Q) is known through the tails of its log-likelihood ratio. The mass between two points of a grid of
+losses is split between them so that the masses under P and under Q are both kept. The result dominates (P, Q) (Doroshenko, Ghazi, Kamath,
+Kumar, Manurangsi 2022, "Connect the dots"). Compositions are cyclic convolutions of exponentially tilted masses, which keeps relative
+accuracy in the far tail that a small delta lives in. The rounding error of the transforms is estimated from their spectrum and added.
 
-* *over*: the mass between two grid points is split between them so that the masses under P and under Q are both kept. The result
-  dominates (P, Q) (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022, "Connect the dots");
-* *under*: the outputs between two midpoints of the grid are merged into one output. Merging is post-processing, so the result is
-  dominated by (P, Q). The merged loss ln(p/q) is then moved down to the grid, where the grid may be shifted by a small offset of
-  order h^2 so that hardly any mass moves by a whole step.
-
-Compositions are cyclic convolutions of exponentially tilted masses, which keeps relative accuracy in the far tail that a small delta
-lives in. The rounding error of the transforms is estimated from their spectrum and added to upper, subtracted from lower values.
+The planner's accountant (:mod:`dpspec.privacy.pld`) is not used: plans are audited here, and a fault of one must not hide in the other.
 """
 
 from __future__ import annotations
@@ -23,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpspec.audit.lower import epsilon_at_least
 from dpspec.audit.pairs import Array, Pair, Reversed, symmetric
 
 
@@ -77,36 +72,6 @@ def over(pair: Pair, step: float, tail: float = _TAIL) -> Masses:
     return Masses(step, first, mass, float(p_up[-1]))
 
 
-def under(pair: Pair, step: float, tail: float = _TAIL) -> Masses:
-    """A dominated discretisation of ``pair``."""
-    first, last = _grid(pair, step, tail)
-    index = np.arange(first, last + 1)
-    edges = np.asarray((np.arange(first, last + 2) - 0.5) * step, dtype=float)
-    p_up, q_up, p_down, q_down = pair.tails(edges)
-    p = np.where(edges[:-1] < 0, p_down[1:] - p_down[:-1], p_up[:-1] - p_up[1:])
-    q = np.where(edges[:-1] < 0, q_down[1:] - q_down[:-1], q_up[:-1] - q_up[1:])
-    p, q = np.maximum(p, 0.0), np.maximum(q, 0.0)
-    if not np.any(p > 1e-290):  # nothing lies on the grid: all finite outputs are merged into one
-        certain = float(p_up[-1]) if float(q_up[-1]) == 0.0 else 0.0
-        return Masses(step, 0, np.array([1.0 - certain]), certain)
-    solid = p > 1e-290
-    index, p, q, floor = index[solid], p[solid], q[solid], edges[:-1][solid]
-    # where q underflows the lower edge of the cell stands in for the merged loss, which is never below it
-    merged = np.where(q > 1e-290, np.log(p) - np.log(np.maximum(q, 1e-290)), floor)
-    # shortfall against the grid; choose the offset that loses least on average: points short by more than it move down a whole step
-    short = index * step - merged
-    order = np.argsort(short)
-    weight = np.cumsum(p[order]) / p.sum()
-    price = np.maximum(short[order], 0.0) + (1 - weight) * step
-    offset = float(max(short[order][int(np.argmin(price))], 0.0))
-    lowered = np.where(short <= offset * (1 + 1e-12), index, index - np.ceil((short - offset) / step).astype(int))
-    base = int(lowered.min())
-    mass = np.asarray(np.bincount(lowered - base, weights=p), dtype=float)
-    beyond_p, beyond_q = float(p_up[-1]), float(q_up[-1])
-    infinite = beyond_p if beyond_q == 0.0 else 0.0
-    return Masses(step, base, mass, infinite, -offset)
-
-
 def _log_moment(parts: Sequence[tuple[Array, Array, int]], tilt: float) -> float:
     """ln E[exp(tilt * L)] of the composition; ``parts``: losses, their masses, and the count."""
     total = 0.0
@@ -122,7 +87,7 @@ def _log_moment(parts: Sequence[tuple[Array, Array, int]], tilt: float) -> float
 class Composed:
     """Tilted masses of a composition: the P-mass at loss l is ``mass * exp(log_norm - tilt*l)``; ``infinite`` at +inf.
 
-    ``margin``: estimated rounding error of one entry of ``mass``, positive to be added (upper bounds), negative to be taken away.
+    ``margin``: estimated rounding error of one entry of ``mass``, to be added.
     """
 
     losses: Array
@@ -158,10 +123,10 @@ class Composed:
         return high
 
 
-def compose(parts: Sequence[tuple[Masses, int]], delta: float, side: float = 0.0) -> Composed:
+def compose(parts: Sequence[tuple[Masses, int]], delta: float) -> Composed:
     """The composition of independent ``parts`` (each ``count`` times), tilted for a question about ``delta``.
 
-    ``side``: 1 for an upper bound, -1 for a lower bound: the rounding error of the transform goes that way.
+    The rounding error of the transform is added.
     """
     step = parts[0][0].step
     goal = math.log(1 / max(delta, 1e-300))
@@ -214,7 +179,7 @@ def compose(parts: Sequence[tuple[Masses, int]], delta: float, side: float = 0.0
     mass = np.maximum(fft.irfft(spectrum, size), 0.0)
     total = sum(count for _, count in parts)
     rounding = 4 * float(np.finfo(float).eps) * math.log2(size) * total * float(np.mean(np.abs(spectrum)))
-    margin = side * (rounding + 2e-18)  # the second part covers what wraps around the window (see the 42 nats above)
+    margin = rounding + 2e-18  # the second part covers what wraps around the window (see the 42 nats above)
     start = math.floor((low - offset) / step)  # the window of losses that the cycle stands for
     shift = (start - first) % size
     mass = np.roll(mass, -shift)
@@ -224,21 +189,43 @@ def compose(parts: Sequence[tuple[Masses, int]], delta: float, side: float = 0.0
     return Composed(losses[:inside], mass[:inside], tilt, log_norm, infinite, margin)
 
 
-def _both(
-    upper: Sequence[tuple[Pair, int]] | None, lower: Sequence[tuple[Pair, int]], delta: float, step: float, tail: float
-) -> tuple[float, float, int]:
-    """One grid: lower bound, upper bound, size of the largest transform."""
-    low, high, largest = 0.0, math.inf, 0
-    for pairs, make, side in ((upper, over, 1.0), (lower, under, -1.0)):
-        if not pairs:
+def _once(parts: Sequence[tuple[Pair, int]], delta: float, step: float, tail: float) -> tuple[float, int]:
+    """One grid: upper bound, size of the largest transform."""
+    high, largest = 0.0, 0
+    for turn in (False,) if all(symmetric(p) for p, _ in parts) else (False, True):
+        whole = compose([(over(Reversed(p) if turn else p, step, tail), n) for p, n in parts], delta)
+        largest = max(largest, whole.mass.size)
+        high = max(high, whole.epsilon(delta))
+    return high, largest
+
+
+def at_most(parts: Sequence[tuple[Pair, int]], delta: float, low: float = 0.0, precision: float = 2e-3) -> float:
+    """An epsilon that holds at ``delta`` > 0 for the composition of dominating pairs with their counts, in both directions.
+
+    The grid is refined until the answer is within ``precision`` of ``low``, settles, or the transform is large. Infinite: no grid fits.
+    """
+    if not parts:
+        return 0.0
+    tail = min(_TAIL, delta * 1e-6)
+    spans = [max(abs(x) for x in pair.reach(1e-9)) for pair, _ in parts]
+    whole_span = math.sqrt(sum(n * s * s for (_, n), s in zip(parts, spans, strict=True)))
+    step = min(whole_span / 1500, min(s for s in spans if s > 0) / 40)
+    high, before, coarser = math.inf, math.inf, 0
+    for _ in range(7):
+        try:
+            found, largest = _once(parts, delta, step, tail)
+        except TooFine:
+            if math.isfinite(before) or coarser > 30:
+                break
+            step, coarser = step * 4, coarser + 1
             continue
-        found = 0.0
-        for turn in (False,) if all(symmetric(p) for p, _ in pairs) else (False, True):
-            whole = compose([(make(Reversed(p) if turn else p, step, tail), n) for p, n in pairs], delta, side)
-            largest = max(largest, whole.mass.size)
-            found = max(found, whole.epsilon(delta))
-        low, high = (low, found) if side > 0 else (found, high)
-    return low, high, largest
+        high = min(high, found)
+        settled = math.isinf(high) or abs(high - before) <= precision / 4 * high
+        if largest > 1 << 19 or largest * len(parts) > 1 << 22 or settled or high - low <= precision * high or coarser:
+            break
+        before = high
+        step /= 4
+    return high
 
 
 def bracket(
@@ -247,33 +234,20 @@ def bracket(
     """Bounds on the epsilon at ``delta`` > 0 of compositions of pairs, in both directions.
 
     ``upper``: dominating pairs with their counts (None: no upper bound is asked for, the second number is infinite); ``lower``: pairs
-    that neighbours attain jointly. The grid is refined until the bounds agree to ``precision`` or the transform gets large.
+    that neighbours attain jointly.
     """
-    tail = min(_TAIL, delta * 1e-6)
-    low, high = 0.0, math.inf if upper else (math.inf if upper is None else 0.0)
-    everything = [pair for pair, _ in (*(upper or ()), *lower)]
-    if not everything:
-        return low, high
-    spans = [max(abs(x) for x in pair.reach(1e-9)) for pair in everything]
-    counts = [n for _, n in (*(upper or ()), *lower)]
-    whole_span = math.sqrt(sum(n * s * s for n, s in zip(counts, spans, strict=True)))
-    step = min(whole_span / 1500, min(s for s in spans if s > 0) / 40)
-    before = (-1.0, -1.0)
-    coarser = 0
-    for _ in range(7):
-        try:
-            found_low, found_high, largest = _both(upper, lower, delta, step, tail)
-        except TooFine:
-            if before != (-1.0, -1.0) or coarser > 30:
-                break
-            step, coarser = step * 4, coarser + 1
-            continue
-        low, high = max(low, found_low), min(high, found_high)
-        settled = abs(low - before[0]) <= precision / 4 * low and (math.isinf(high) or abs(high - before[1]) <= precision / 4 * high)
-        if largest > 1 << 19 or largest * len(everything) > 1 << 22 or settled or (math.isfinite(high) and high - low <= precision * high):
-            break
-        before = (low, high)
-        if coarser:
-            break
-        step /= 4
-    return low, high
+    low = epsilon_at_least(lower, delta)
+    return low, math.inf if upper is None else at_most(upper, delta, low, precision)
+
+
+def delta_at_most(parts: Sequence[tuple[Pair, int]], epsilon: float) -> float:
+    """A delta that suffices at ``epsilon`` for the composition of dominating pairs, in both directions."""
+    step = max(max(abs(x) for x in pair.reach(1e-9)) for pair, _ in parts) / 4000
+    value = 0.0
+    for turn in (False, True):
+        masses = [(over(Reversed(p) if turn else p, step), n) for p, n in parts]
+        shown = compose(masses, 0.3).delta(epsilon)
+        if shown < 1e-8:  # far in the tail: once more, tilted for it
+            shown = compose(masses, max(shown, 1e-14)).delta(epsilon)
+        value = max(value, shown)
+    return min(value, 1.0)

@@ -118,6 +118,18 @@ class MixturePair:
         shown = self.loss(np.array([a, b]))
         return float(shown[0]), float(shown[1])
 
+    def turned(self, tail: float) -> tuple[float, float]:
+        """:meth:`reach` of the pair the other way round."""
+        if self.opposed:
+            a, b = self._quantiles(-1.0, tail)
+        else:
+            from scipy.special import ndtri
+
+            b = -float(ndtri(tail))
+            a = -b
+        shown = self.loss(np.array([a, b]))
+        return -float(shown[1]), -float(shown[0])
+
     def _quantiles(self, sign: float, tail: float) -> tuple[float, float]:
         """Outputs a, b with P(X <= a) <= tail and P(X > b) <= tail, of the first law or (sign -1) of its mirror image."""
         edge = 60.0 + self.law.values[-1] * self.mu
