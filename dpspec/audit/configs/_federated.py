@@ -98,23 +98,21 @@ def federated(keys: Keys, tool: Tool, averages: bool = False, count_default: flo
         for sampler in sampler_of(keys, tool):
             for equal in weights(keys, averages):
                 rate = 1.0 if drawn >= total else drawn / total
-                at = _scaled(noise.value, scale, drawn if mean else 1.0)
+                at = _on_sum(noise.value, drawn if mean else 1.0)
                 cut = [Segment(rounds, 1.0, rate)] if wanted else segments(keys, at, rate, rounds)
                 kind = "full" if rate == 1.0 or sampler.value == "order" else sampler.value
                 subset = (int(drawn), int(total)) if total == int(total) else None
-                run = Run(merged(cut), kind, at.clip, at.norm, count_noise=counted, subset=subset, unclipped=not equal.value)
+                run = Run(merged(cut), kind, at.clip, at.norm, count_noise=counted, subset=subset, unclipped=not equal.value, scale=scale)
                 conditions = "; ".join(c for c in (noise.condition, sampler.condition, equal.condition) if c)
                 runs.append((conditions, run, relation(keys, "fixed" if kind == "full" else kind)))
     unit = str(keys.raw("unit") or "client")
-    told = _told(keys, runs)
+    told = _told(keys, tool, runs)
     keys.finish()
     return configured(tool, runs, claim, unit, total, facts, tuple(dict.fromkeys((*keys.notes, *told))), wanted)
 
 
-def _scaled(noise: Noise, scale: float, size: float) -> Noise:
-    if noise.deviation is not None:
-        return replace(noise, deviation=noise.deviation * scale * size)
-    return noise if noise.multiplier is None else replace(noise, multiplier=[z * scale for z in noise.multiplier])
+def _on_sum(noise: Noise, size: float) -> Noise:
+    return noise if noise.deviation is None else replace(noise, deviation=noise.deviation * size)
 
 
 def local_noise(keys: Keys, tool: Tool, gaussian: bool = True) -> Deployment:
@@ -135,11 +133,11 @@ def local_noise(keys: Keys, tool: Tool, gaussian: bool = True) -> Deployment:
         assert delta is not None
         sigma = math.sqrt(2 * math.log(1.25 / delta)) * sensitivity / epsilon
         event |= {"type": "gaussian", "sigma": sigma, **({"l2_sensitivity": sensitivity} if clip is None else {"clip_norm": clip})}
-        keys.said(f"read as: noise of {sigma:.6g} = sqrt(2 ln(1.25/delta)) x {sensitivity:g}/{epsilon:g} on each update, {rounds} rounds")
+        keys.said(f"read as {tool.title}: noise of {sigma:.6g} = sqrt(2 ln(1.25/delta)) x {sensitivity:g}/{epsilon:g} on each update, {rounds} rounds")
     else:
         scale = sensitivity / epsilon
         event |= {"type": "laplace", "scale": scale, **({"l1_sensitivity": sensitivity} if clip is None else {"clip_norm": clip})}
-        keys.said(f"read as: Laplace noise of scale {scale:.6g} = {sensitivity:g}/{epsilon:g} on each update, {rounds} rounds")
+        keys.said(f"read as {tool.title}: Laplace noise of scale {scale:.6g} = {sensitivity:g}/{epsilon:g} on each update, {rounds} rounds")
     if clip is not None:
         keys.said(f"two updates clipped to {clip:g} are up to {2 * clip:g} apart; the noise is for a sensitivity of {sensitivity:g}")
     else:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from dpspec.audit.bounds import epsilon_range
 from dpspec.audit.configs._tool import Configured
-from dpspec.audit.deployment import Deployment
 from dpspec.audit.static import audit_static, released
 from dpspec.audit.verdict import AuditResult, Verdict
 from dpspec.spec.diagnostics import Diagnostic
@@ -19,7 +18,7 @@ def judge(found: Configured) -> AuditResult:
     """The worst reading where all agree, the condition of the good ones where they do not."""
     if found.wanted is not None:
         return _needed(found)
-    results = [(condition, audit_static(deployment)) for condition, deployment in found.readings]
+    results = [(condition, replace(audit_static(deployment), subject=found.subject)) for condition, deployment in found.readings]
     if len(results) == 1 and not results[0][0]:
         return results[0][1]
     verdicts = {r.verdict for _, r in results}
@@ -104,7 +103,3 @@ def least_multiplier(found: Configured, reading: int, epsilon: float, delta: flo
         middle = (low + high) / 2
         low, high = (low, middle) if certified(middle) <= epsilon else (middle, high)
     return high
-
-
-def is_configured(deployment: Deployment) -> bool:
-    return isinstance(deployment, Configured)

@@ -36,12 +36,15 @@ INERT = frozenset(
     """.split()
 )
 
+#: Meanings that several words of one configuration may have, each with a value of its own.
+MANY = frozenset(("mode", "clip_rule", "seed", "physical", "shuffle", "local_epochs", "local_batch"))
+
 #: Sections that speak about something else, unless a word in them is one of the tool's.
 ASIDE = frozenset(
     """
     model model_args network logging log wandb tracking tracking_args lora peft lora_config tokenizer lr_scheduler scheduler paths path hydra
     data_eval eval evaluation validation test averaging augmentation augment checkpointing checkpoint common_args environment_args device_args
-    comm_args restore preprocessing image text meta metadata
+    comm_args restore preprocessing image text meta metadata executors executor components workflows controllers resource_spec deploy_map
     """.split()
 )
 _EVALUATION = frozenset(("data_eval", "eval", "evaluation", "validation", "test"))
@@ -108,6 +111,8 @@ class Keys:
 
     def _agree(self) -> None:
         for meaning, places in self.found.items():
+            if meaning in MANY:
+                continue
             first = numeric(places[0][1])
             for place, value in places[1:]:
                 other = numeric(value)
@@ -123,6 +128,11 @@ class Keys:
             return None
         self.read.add(meaning)
         return self.found[meaning][0][1]
+
+    def all(self, meaning: str) -> list[tuple[str, Any]]:
+        """Every word of this meaning with its value."""
+        self.read.add(meaning)
+        return self.found.get(meaning, [])
 
     def name(self, meaning: str) -> str:
         return self.found[meaning][0][0] if meaning in self.found else meaning

@@ -26,7 +26,8 @@ class Run:
     """``sampler``: poisson, fixed, shuffled or full. ``norm``: the bound on what one record adds, in the units in which the multiplier is
     noise over ``clip``. ``shift``: how often a record can move the sum by that bound. ``count_noise``: standard deviation on the count of
     clipped records that adaptive clipping releases at each step, beside the sum. ``records``: of one unit.
-    ``subset``: how many of how many a fixed subset has. ``unclipped``: nothing enforces the bound."""
+    ``subset``: how many of how many a fixed subset has. ``unclipped``: nothing enforces the bound. ``scale``: what the
+    noise on the sum is multiplied by after all (a mean over another number than the noise is for)."""
 
     segments: tuple[Segment, ...]
     sampler: str
@@ -37,6 +38,7 @@ class Run:
     records: int = 1
     subset: tuple[int, int] | None = None
     unclipped: bool = False
+    scale: float = 1.0
 
     @property
     def steps(self) -> int:
@@ -67,7 +69,7 @@ def noise_events(run: Run, multiplier: float) -> list[dict[str, Any]]:
                 raise refuse("DP672", f"the noise {run.count_noise:g} on the count alone is below what the multiplier {multiplier:g} allows (half of it)")
             alone = left**-0.5
             more = [{"type": "gaussian", "what": "count of clipped updates", "clip_norm": 0.5, "sigma": run.count_noise}]
-    sum_: dict[str, Any] = {"type": "gaussian", "what": "clipped gradient sum", "sigma": alone * run.clip}
+    sum_: dict[str, Any] = {"type": "gaussian", "what": "clipped gradient sum", "sigma": alone * run.scale * run.clip}
     norm = run.clip if run.norm is None else run.norm
     sum_ |= {"clip_norm": norm} if run.shift == 1.0 else {"l2_sensitivity": run.shift * norm}
     if run.unclipped:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpspec.audit.configs._keys import Keys, refuse
+from dpspec.audit.configs._keys import Keys, refuse, word_of
 from dpspec.audit.configs._run import Run, Segment, events_of, merged
 from dpspec.audit.configs._tool import Configured, Tool
 from dpspec.audit.deployment import Deployment, deployment_of
@@ -164,7 +164,9 @@ def noises(keys: Keys, tool: Tool) -> list[Choice]:
     clips, style = _clips(keys), keys.word("style")
     tensors = keys.whole("tensors")
     layered = any(w in style for w in _LAYERED) and not style.startswith("all_layer")
-    keys.raw("mode")
+    for name, value in keys.all("mode"):
+        if word_of(value) in ("none", "non_dp", "nondp", "no", "off") and name.rsplit(".", 1)[-1] in ("clipping_mode", "clipping_fn"):
+            raise refuse("DP677", f"{name} {value}: this run clips nothing, and nothing is to be audited")
     keys.raw("clip_rule")
     if style and not layered and not any(w in style for w in ("flat", "all_layer", "global", "adapt", "fixed", "abadi", "automatic", "l2")):
         raise refuse("DP672", f"{keys.name('style')} {style!r} is not known", "flat, per_layer or adaptive")
@@ -406,7 +408,7 @@ def training(keys: Keys, tool: Tool) -> Deployment:
         conditions = "; ".join(c for c in (size.condition, noise.condition, sampler.condition) if c)
         runs.append((conditions, run, relation(keys, sampler.value)))
     unit = str(keys.raw("unit") or ("user" if records > 1 else tool.unit))
-    told = _told(keys, runs)
+    told = _told(keys, tool, runs)
     keys.finish()
     notes = tuple(dict.fromkeys((*keys.notes, *told)))
     return configured(tool, runs, claim, unit, n, facts, notes, wanted)
@@ -446,14 +448,14 @@ def _one(keys: Keys, noise: Noise, rate: float, batch: float | None, n: float | 
     return Run(merged(cut), "full" if sampler == "order" else sampler, noise.clip, noise.norm)
 
 
-def _told(keys: Keys, runs: Sequence[tuple[str, Run, str]]) -> list[Any]:
+def _told(keys: Keys, tool: Tool, runs: Sequence[tuple[str, Run, str]]) -> list[Any]:
     before = len(keys.notes)
     for condition, run, relation_ in runs:
         q = run.segments[0].rate
-        z = ", ".join(f"{s.multiplier * run.clip / run.norm / run.shift if run.norm else s.multiplier:.6g}" for s in run.segments[:3])
+        z = ", ".join(f"{s.multiplier * run.scale * run.clip / (run.norm or run.clip) / run.shift:.6g}" for s in run.segments[:3])
         many = f" (and {len(run.segments) - 3} more levels)" if len(run.segments) > 3 else ""
         group = f", {run.records} records a unit" if run.records > 1 else ""
-        said = f"read as: {run.sampler} batches, rate {q:.6g}, {run.steps} steps, noise over sensitivity {z}{many}{group}, neighbours {relation_}"
+        said = f"read as {tool.title}: {run.sampler} batches, rate {q:.6g}, {run.steps} steps, noise over sensitivity {z}{many}{group}, neighbours {relation_}"
         keys.said(said + (f", if {condition}" if condition else ""))
     told = keys.notes[before:]
     del keys.notes[before:]

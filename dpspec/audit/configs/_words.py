@@ -103,6 +103,7 @@ COMMON: Mapping[str, tuple[str, ...]] = {
     "fraction": (
         *("fraction_fit", "fraction_train", "client_fraction", "frac", "participation_rate", "sample_fraction", "client_sampling_rate"),
         "client_sampling_fraction",
+        "fraction",
     ),
     "rounds": ("num_rounds", "rounds", "comm_round", "num_server_rounds", "communication_rounds", "global_rounds", "n_rounds", "total_rounds"),
     "local_epochs": ("local_epochs", "local_steps", "client_epochs", "local_ep"),

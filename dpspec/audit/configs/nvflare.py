@@ -56,7 +56,7 @@ def _svt(keys: Keys) -> list[dict[str, Any]]:
         raise refuse("DP674", "missing: parameters, the number of weights of the model", "the number of uploaded values is fraction times it")
     m = min(math.ceil(weights * fraction), weights)
     second = epsilon * (2 * m) ** (2 / 3)
-    keys.said(f"read as: sparse vector with {m} positives of {weights}, budgets {epsilon:g} and {second:.4g}, then {m} values at {noise:g} each")
+    keys.said(f"read as NVIDIA FLARE: sparse vector with {m} positives of {weights}, budgets {epsilon:g} and {second:.4g}, then {m} values at {noise:g} each")
     return [
         {
             "type": "svt",

@@ -26,7 +26,7 @@ gradient_accumulation_steps: 1 # multiplies the batch of one noisy step
 n: 60000                       # records in the training set (or sample_rate in place of batch_size and n)
 epochs: 60                     # or steps
 poisson_sampling: true         # false: batches cut from a permutation, which is another guarantee
-epsilon: 2.6                   # what is claimed
+epsilon: 2.75                  # what is claimed
 delta: 1e-6
 neighbouring: add_remove       # what one neighbouring data set differs in: add_remove, zero_out, replace_one
 unit: record

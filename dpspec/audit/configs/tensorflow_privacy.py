@@ -31,7 +31,7 @@ num_microbatches: 256     # fewer than the batch: several records share one clip
 number_of_examples: 60000
 num_epochs: 60
 sampling: poisson         # shuffle: what a tf.data pipeline does, which is another guarantee
-epsilon: 2.6              # what is claimed
+epsilon: 2.75             # what is claimed
 delta: 1e-6
 # max_examples_per_user: 4   # with unit user: the guarantee of all records of one user
 """,
