@@ -1,5 +1,5 @@
-"""Documents of every known format as deployments: descriptions, training configurations (:mod:`dpspec.audit.configs`), entries of the public
-registry (:mod:`dpspec.audit.registry`), channels, and this product's own plans and records.
+"""Documents of every known format as deployments: descriptions, training configurations (:mod:`dpspec.audit.configs`), entries of the
+public registry (:mod:`dpspec.audit.registry`), channels, and this product's own plans and records.
 
 An importer translates and adds nothing: what a format leaves open (the sampler, the unit, the neighbouring relation) is filled in with
 what its tool documents, and said as a note. A field that cannot be read is reported, never guessed.

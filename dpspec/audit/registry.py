@@ -20,14 +20,29 @@ _LISTS = ("deployments", "entries", "registry")
 #: Where each field stands, in the forms that the registry has had.
 _VARIANT = ("dp_variant.variant_name", "dp_variant.name", "dp_variant", "dp_flavor.name", "dp_flavor", "variant")
 _NAME = ("basic.name", "product.name", "name", "short_name", "title")
-_MODEL = ("deployment_model.model_name", "model.model_name", "model.model_type", "deployment_model.name", "deployment_model", "model.name", "model")
+_MODEL = (
+    "deployment_model.model_name",
+    "model.model_name",
+    "model.model_type",
+    "deployment_model.name",
+    "deployment_model",
+    "model.name",
+    "model",
+)
 _UNIT = ("privacy_loss.privacy_unit", "privacy_unit", "unit_of_privacy")
 _PARAMETERS = ("privacy_loss.privacy_parameters", "privacy_parameters", "privacy_loss", "")
 _RELATION = ("privacy_loss.neighbouring", "privacy_loss.neighboring", "neighbouring", "neighboring", "adjacency")
 _MECHANISM = ("implementation.mechanisms", "mechanisms", "mechanism")
 _RELEASES = ("deployment_model.release_type", "model.release_type", "release_type")
 _MANY = ("deployment_model.is_many_release", "model.is_many_release")
-_MODELS = {"local": "local", "shuffle": "shuffle", "shuffled": "shuffle", "federated": "federated", "central": "central", "global": "central"}
+_MODELS = {
+    "local": "local",
+    "shuffle": "shuffle",
+    "shuffled": "shuffle",
+    "federated": "federated",
+    "central": "central",
+    "global": "central",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +82,7 @@ def is_entry(data: Any) -> bool:
 
 
 def entries(data: Any) -> list[tuple[str, Mapping[str, Any]]]:
-    """The entries of a registry with their names: a list, a mapping from name to entry, or either under ``deployments``. Empty otherwise."""
+    """The entries of a registry with their names: a list, a mapping from name to entry, or either under ``deployments``; else empty."""
     if isinstance(data, Mapping):
         for word in _LISTS:
             if isinstance(data.get(word), (list, Mapping)) and not is_entry(data):
@@ -146,7 +161,10 @@ def from_registry(data: Mapping[str, Any]) -> Deployment:
     if not numbers:
         notes.append(_note("DP605", "no privacy parameter is stated"))
     word = _word(_at(body, _MODEL)).lower()
-    model = _MODELS.get(word.split()[0] if word else "", "central")
+    model = _model(word)
+    if word and not model:
+        notes.append(_note("DP605", f"the model of trust is given as {word!r}", "central, local, shuffle or federated"))
+    model = model or "central"
     relation = _word(_at(body, _RELATION)) or ("local_replace" if model == "local" else "")
     description = {
         "subject": _word(_at(body, _NAME)) or "registry entry",
@@ -156,6 +174,11 @@ def from_registry(data: Mapping[str, Any]) -> Deployment:
     }
     whole = deployment_of(description, strict=False)
     return replace(whole, notes=(*whole.notes, *notes))
+
+
+def _model(word: str) -> str:
+    """The model by the first word of its name; empty where that is none of the known."""
+    return _MODELS.get(word.replace("-", " ").replace(",", " ").split()[0], "") if word.strip() else ""
 
 
 def missing(data: Mapping[str, Any], deployment: Deployment) -> tuple[str, ...]:
@@ -170,7 +193,7 @@ def missing(data: Mapping[str, Any], deployment: Deployment) -> tuple[str, ...]:
         found.append("delta")
     if not deployment.setting.unit:
         found.append("the unit of privacy")
-    if not _word(_at(body, _MODEL)):
+    if not _model(_word(_at(body, _MODEL)).lower()):
         found.append("the model of trust")
     if not deployment.setting.relation:
         found.append("the neighbouring relation")
@@ -193,7 +216,9 @@ def row_of(slug: str, data: Mapping[str, Any]) -> Row:
         deployment = from_registry(data)
         result: AuditResult = audit_static(deployment)
     except SpecError as error:
-        return Row(slug, _word(_at(body_of(data), _NAME)), "", "", "", "cannot-verify", ("an entry that can be read",), tuple(error.diagnostics))
+        return Row(
+            slug, _word(_at(body_of(data), _NAME)), "", "", "", "cannot-verify", ("an entry that can be read",), tuple(error.diagnostics)
+        )
     claim = deployment.claim
     parts = [(n, getattr(claim, n)) for n in ("epsilon", "delta", "rho", "mu")]
     stated = ", ".join(f"{n} {v:g}" for n, v in parts if v is not None)

@@ -31,10 +31,14 @@ UNUSABLE = 2
 def command(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(help="descriptions, training configurations, registry entries or folders of them, plans, records, channels", show_default=False),
+        typer.Argument(
+            help="descriptions, training configurations, registry entries or folders of them, plans, records, channels", show_default=False
+        ),
     ] = None,
     tool: Annotated[str, typer.Option("--as", help="the tool whose configuration it is; found by its own words when left out")] = "",
-    template: Annotated[str, typer.Option("--template", help="write a commented description of this kind (list: their names) and stop")] = "",
+    template: Annotated[
+        str, typer.Option("--template", help="write a commented description of this kind (list: their names) and stop")
+    ] = "",
     html: Annotated[Path | None, typer.Option("--html", help="write the table of a registry as one page", show_default=False)] = None,
     format: FormatOption = Format.text,
     quiet: QuietOption = False,
@@ -77,8 +81,8 @@ def command(
         emit_json(rows[0] if len(rows) == 1 else rows)
     else:
         say("\n\n".join(texts))
-        for error in failed:
-            show_diagnostics(error, color=use_color(no_color, sys.stderr))
+        for unread in failed:
+            show_diagnostics(unread, color=use_color(no_color, sys.stderr))
     if failed:
         stop(UNUSABLE)
     if bad:
@@ -103,7 +107,9 @@ def _one(file: Path, tool: str, html: Path | None) -> tuple[str, list[Any], bool
             html.write_text(table_html(table, file.stem), encoding="utf-8")
         return table_text(table), [r.to_json() for r in table], clean
     if html is not None:
-        raise SpecError([Diagnostic("DP416", "error", f"{file} is a catalogue of cases", "--html is for a registry or a folder of entries")])
+        raise SpecError(
+            [Diagnostic("DP416", "error", f"{file} is a catalogue of cases", "--html is for a registry or a folder of entries")]
+        )
     told = []
     for row in many:
         assert not isinstance(row, Row)

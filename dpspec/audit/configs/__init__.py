@@ -56,7 +56,9 @@ def recognise(data: Mapping[str, Any]) -> str:
     best = max(scores, key=lambda name: (scores[name], tools()[name].rank))
     if scores[best] == 0:
         return ""
-    noise = {w for t in tools().values() for m in ("multiplier", "noise_std", "target_epsilon", "epsilon") for w in t.all_words().get(m, ())}
+    noise = {
+        w for t in tools().values() for m in ("multiplier", "noise_std", "target_epsilon", "epsilon") for w in t.all_words().get(m, ())
+    }
     return best if present & noise or tools()[best].alone else ""
 
 

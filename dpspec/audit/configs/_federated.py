@@ -39,7 +39,9 @@ def participants(keys: Keys) -> tuple[float, float]:
     if fraction is not None:
         drawn = max(math.floor(fraction * total + 1e-9), 1)
         if per is not None and not math.isclose(per, fraction * total, rel_tol=1e-2):
-            keys.said(f"{keys.name('per_round')} is {per:g}, and {fraction:g} of {total:g} clients are {drawn}: {drawn} take part, noise is for {per:g}")
+            keys.said(
+                f"{keys.name('per_round')} is {per:g}, and {fraction:g} of {total:g} clients are {drawn}: noise for {per:g}, {drawn} take part"
+            )
         return drawn, total
     if per is None:
         raise refuse("DP674", "missing: clients_per_round, or fraction_fit")
@@ -67,8 +69,8 @@ def weights(keys: Keys, averages: bool) -> list[Choice]:
 
 
 def federated(keys: Keys, tool: Tool, averages: bool = False, count_default: float | None = None) -> Deployment:
-    """Noise on clipped client updates at the server. ``averages``: the noise is added to the mean, divided by the number of clients that the
-    configuration names; ``count_default``: the tool's share of them as noise on the count of an adaptive clip."""
+    """Noise on clipped client updates at the server. ``averages``: the noise is added to the mean, divided by the number of clients that
+    the configuration names; ``count_default``: the tool's share of them as noise on the count of an adaptive clip."""
     switched_on(keys)
     named = keys.number("per_round", 1)
     drawn, total = participants(keys)
@@ -133,7 +135,9 @@ def local_noise(keys: Keys, tool: Tool, gaussian: bool = True) -> Deployment:
         assert delta is not None
         sigma = math.sqrt(2 * math.log(1.25 / delta)) * sensitivity / epsilon
         event |= {"type": "gaussian", "sigma": sigma, **({"l2_sensitivity": sensitivity} if clip is None else {"clip_norm": clip})}
-        keys.said(f"read as {tool.title}: noise of {sigma:.6g} = sqrt(2 ln(1.25/delta)) x {sensitivity:g}/{epsilon:g} on each update, {rounds} rounds")
+        keys.said(
+            f"read as {tool.title}: noise {sigma:.6g} = sqrt(2 ln(1.25/delta)) x {sensitivity:g}/{epsilon:g} on each update, {rounds} rounds"
+        )
     else:
         scale = sensitivity / epsilon
         event |= {"type": "laplace", "scale": scale, **({"l1_sensitivity": sensitivity} if clip is None else {"clip_norm": clip})}

@@ -42,14 +42,18 @@ def judge(found: Configured) -> AuditResult:
     elif len(verdicts) > 1:
         verdict = "cannot-verify" if verdicts <= {"cannot-verify", "not-certified"} else "not-certified"
         drop = ("DP601",)
-        more = [Diagnostic("DP602", "error", "the claim holds under no reading of the configuration for sure, and is refuted under some only")]
+        more = [
+            Diagnostic("DP602", "error", "the claim holds under no reading of the configuration for sure, and is refuted under some only")
+        ]
     elif verdict == "violated":
         shown = min(results, key=lambda r: _low(r[1]))[1]
     static = shown.static
     if static is not None:
         static = replace(static, epsilon_lower=min(_low(r) for _, r in results), alternatives=(*alternatives, *static.alternatives))
     findings = tuple(dict.fromkeys([*(f for f in shown.findings if f.code not in drop), *more]))
-    return replace(shown, verdict=verdict, conditions=conditions, static=static, findings=findings, loose=shown.loose if verdict == "holds" else None)
+    return replace(
+        shown, verdict=verdict, conditions=conditions, static=static, findings=findings, loose=shown.loose if verdict == "holds" else None
+    )
 
 
 def _high(result: AuditResult) -> float:
@@ -74,13 +78,17 @@ def _needed(found: Configured) -> AuditResult:
         for i, (condition, _) in enumerate(found.readings):
             least = least_multiplier(found, i, claim.epsilon, claim.delta)
             if least is None:
-                findings.append(Diagnostic("DP602", "error", "no noise is known to meet the target" + (f" if {condition}" if condition else "")))
+                findings.append(
+                    Diagnostic("DP602", "error", "no noise is known to meet the target" + (f" if {condition}" if condition else ""))
+                )
                 continue
             name = "noise_multiplier" if not recomputed else f"noise_multiplier if {condition}"
             recomputed[name] = least
             told = f"no noise is stated: ({claim.epsilon:g}, {claim.delta:g}) needs a noise multiplier of at least {least:.5g}"
             findings.append(Diagnostic("DP649", "warning", told + (f" if {condition}" if condition else ""), "state what the tool chose"))
-    return replace(base, verdict="cannot-verify", findings=tuple(dict.fromkeys(findings)), static=None, recomputed=recomputed, conditions=())
+    return replace(
+        base, verdict="cannot-verify", findings=tuple(dict.fromkeys(findings)), static=None, recomputed=recomputed, conditions=()
+    )
 
 
 def least_multiplier(found: Configured, reading: int, epsilon: float, delta: float) -> float | None:

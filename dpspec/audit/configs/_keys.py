@@ -14,26 +14,33 @@ from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 #: Words that no tool lets change rate, steps, clipping or noise. A key that is neither here nor read by the tool's translation is refused.
 INERT = frozenset(
-    """
-    name title description comment notes note author version tags project project_name experiment experiment_name run_name run_id
-    model model_name model_name_or_path model_type model_config architecture arch pretrained checkpoint checkpoint_dir output_dir
-    save_dir log_dir logging_dir data_dir data_path dataset dataset_name dataset_path data_cache_dir task task_name split
-    lr learning_rate lr_scheduler lr_scheduler_type lr_decay warmup warmup_steps warmup_ratio min_lr client_lr server_lr server_learning_rate
-    local_learning_rate global_learning_rate momentum nesterov weight_decay beta1 beta2 betas adam_beta1 adam_beta2 adam_epsilon
-    client_optimizer server_optimizer server_momentum optim optimizer_name loss criterion loss_fn label_smoothing dropout activation
-    hidden_size num_layers num_classes input_dim output_dim embedding_dim max_length max_seq_length max_seq_len seq_length vocab_size
-    device gpu gpu_id use_gpu using_gpu cuda no_cuda fp16 bf16 tf32 mixed_precision precision amp compile num_workers dataloader_num_workers
-    pin_memory prefetch verbose log_level logging_steps save_steps save_strategy save_total_limit eval_steps eval_strategy
-    evaluation_strategy eval_batch_size test_batch_size val_batch_size valid_batch_size per_device_eval_batch_size evaluate_every
-    frequency_of_the_test report_to wandb use_wandb enable_wandb wandb_project tensorboard push_to_hub hub_model_id do_eval do_predict
-    do_train overwrite_output_dir load_best_model_at_end metric_for_best_model greater_is_better early_stopping patience
-    lora lora_r lora_alpha lora_dropout target_modules use_lora peft rank r bias train_only_layer ema ema_coefficient averaging
-    alphas rdp_orders orders format_version executors task_result_filters task_data_filters filters min_clients min_responses
-    min_fit_clients min_evaluate_clients min_available_clients fraction_evaluate federated_optimizer training_type scenario random_state
-    partition_method partition_alpha backend grpc_ipconfig_path worker_num config_version proximal_mu round_timeout unroll_microbatches
-    numerical_stability_constant block_size remove_unused_columns label_names dry_run resume resume_from_checkpoint
-    clip_learning_rate tasks components
-    """.split()
+    (
+        *("name", "title", "description", "comment", "notes", "note", "author", "version", "tags", "project", "project_name"),
+        *("experiment", "experiment_name", "run_name", "run_id", "model", "model_name", "model_name_or_path", "model_type"),
+        *("model_config", "architecture", "arch", "pretrained", "checkpoint", "checkpoint_dir", "output_dir", "save_dir"),
+        *("log_dir", "logging_dir", "data_dir", "data_path", "dataset", "dataset_name", "dataset_path", "data_cache_dir"),
+        *("task", "task_name", "split", "lr", "learning_rate", "lr_scheduler", "lr_scheduler_type", "lr_decay", "warmup"),
+        *("warmup_steps", "warmup_ratio", "min_lr", "client_lr", "server_lr", "server_learning_rate", "local_learning_rate"),
+        *("global_learning_rate", "momentum", "nesterov", "weight_decay", "beta1", "beta2", "betas", "adam_beta1"),
+        *("adam_beta2", "adam_epsilon", "client_optimizer", "server_optimizer", "server_momentum", "optim", "optimizer_name"),
+        *("loss", "criterion", "loss_fn", "label_smoothing", "dropout", "activation", "hidden_size", "num_layers"),
+        *("num_classes", "input_dim", "output_dim", "embedding_dim", "max_length", "max_seq_length", "max_seq_len"),
+        *("seq_length", "vocab_size", "device", "gpu", "gpu_id", "use_gpu", "using_gpu", "cuda", "no_cuda", "fp16", "bf16"),
+        *("tf32", "mixed_precision", "precision", "amp", "compile", "num_workers", "dataloader_num_workers", "pin_memory"),
+        *("prefetch", "verbose", "log_level", "logging_steps", "save_steps", "save_strategy", "save_total_limit", "eval_steps"),
+        *("eval_strategy", "evaluation_strategy", "eval_batch_size", "test_batch_size", "val_batch_size", "valid_batch_size"),
+        *("per_device_eval_batch_size", "evaluate_every", "frequency_of_the_test", "report_to", "wandb", "use_wandb"),
+        *("enable_wandb", "wandb_project", "tensorboard", "push_to_hub", "hub_model_id", "do_eval", "do_predict", "do_train"),
+        *("overwrite_output_dir", "load_best_model_at_end", "metric_for_best_model", "greater_is_better", "early_stopping"),
+        *("patience", "lora", "lora_r", "lora_alpha", "lora_dropout", "target_modules", "use_lora", "peft", "rank", "r"),
+        *("bias", "train_only_layer", "ema", "ema_coefficient", "averaging", "alphas", "rdp_orders", "orders"),
+        *("format_version", "executors", "task_result_filters", "task_data_filters", "filters", "min_clients", "min_responses"),
+        *("min_fit_clients", "min_evaluate_clients", "min_available_clients", "fraction_evaluate", "federated_optimizer"),
+        *("training_type", "scenario", "random_state", "partition_method", "partition_alpha", "backend", "grpc_ipconfig_path"),
+        *("worker_num", "config_version", "proximal_mu", "round_timeout", "unroll_microbatches"),
+        *("numerical_stability_constant", "block_size", "remove_unused_columns", "label_names", "dry_run", "resume"),
+        *("resume_from_checkpoint", "clip_learning_rate", "tasks", "components"),
+    )
 )
 
 #: Meanings that several words of one configuration may have, each with a value of its own.
@@ -41,17 +48,22 @@ MANY = frozenset(("mode", "clip_rule", "seed", "physical", "shuffle", "local_epo
 
 #: Sections that speak about something else, unless a word in them is one of the tool's.
 ASIDE = frozenset(
-    """
-    model model_args network logging log wandb tracking tracking_args lora peft lora_config tokenizer lr_scheduler scheduler paths path hydra
-    data_eval eval evaluation validation test averaging augmentation augment checkpointing checkpoint common_args environment_args device_args
-    comm_args restore preprocessing image text meta metadata executors executor components workflows controllers resource_spec deploy_map
-    """.split()
+    (
+        *("model", "model_args", "network", "logging", "log", "wandb", "tracking", "tracking_args", "lora", "peft"),
+        *("lora_config", "tokenizer", "lr_scheduler", "scheduler", "paths", "path", "hydra", "data_eval", "eval", "evaluation"),
+        *("validation", "test", "averaging", "augmentation", "augment", "checkpointing", "checkpoint", "common_args"),
+        *("environment_args", "device_args", "comm_args", "restore", "preprocessing", "image", "text", "meta", "metadata"),
+        *("executors", "executor", "components", "workflows", "controllers", "resource_spec", "deploy_map"),
+    )
 )
 _EVALUATION = frozenset(("data_eval", "eval", "evaluation", "validation", "test"))
 _OPTIMIZER = frozenset(("optimizer", "optim", "adam", "adamw", "optimizer_args"))
 #: What a word that could matter looks like: never passed over in a section aside.
 _SMELLS = re.compile(r"noise|clip|epsilon|delta|priva|sampl|accum|batch|epoch|step|round|client|poisson|seed|sigma|dp_|_dp|budget")
-_POWER = re.compile(r"^\s*(?:([0-9.e-]+)\s*\*\s*)?(?:1\s*/\s*\(?\s*(?:([0-9.]+)\s*\*?\s*)?(?:n|len\([a-z_.]*\))|n)\s*(?:(?:\^|\*\*)\s*\(?(-?[0-9.]+)\)?)?\s*\)?\s*$", re.I)
+_POWER = re.compile(
+    r"^\s*(?:([0-9.e-]+)\s*\*\s*)?(?:1\s*/\s*\(?\s*(?:([0-9.]+)\s*\*?\s*)?(?:n|len\([a-z_.]*\))|n)\s*(?:(?:\^|\*\*)\s*\(?(-?[0-9.]+)\)?)?\s*\)?\s*$",
+    re.IGNORECASE,
+)
 
 
 def word_of(key: object) -> str:
@@ -118,7 +130,9 @@ class Keys:
                 other = numeric(value)
                 both = isinstance(first, (int, float)) and isinstance(other, (int, float))
                 if not (math.isclose(first, other, rel_tol=1e-3) if both else first == other):
-                    raise refuse("DP672", f"{places[0][0]} = {shown(places[0][1])} and {place} = {shown(value)} say two things about one ({meaning})")
+                    raise refuse(
+                        "DP672", f"{places[0][0]} = {shown(places[0][1])} and {place} = {shown(value)} say two things about one ({meaning})"
+                    )
 
     def has(self, *meanings: str) -> bool:
         return any(m in self.found for m in meanings)
@@ -144,7 +158,9 @@ class Keys:
             return None
         return self.checked(self.name(meaning), value, low, high, above, n)
 
-    def checked(self, name: str, value: Any, low: float = 0.0, high: float = math.inf, above: bool = False, n: float | None = None) -> float:
+    def checked(
+        self, name: str, value: Any, low: float = 0.0, high: float = math.inf, above: bool = False, n: float | None = None
+    ) -> float:
         number = numeric(value)
         if isinstance(number, str) and n is not None:
             number = of_n(number, n)
@@ -152,7 +168,9 @@ class Keys:
             raise refuse("DP672", f"{name} must be a number, not {shown(value)}")
         if not (math.isfinite(number) and low <= number <= high) or (above and number == low):
             bound = f"above {low:g}" if above else f"from {low:g}"
-            raise refuse("DP672", f"{name} = {shown(value)} is out of range: a finite number {bound}" + (f" to {high:g}" if high < math.inf else ""))
+            raise refuse(
+                "DP672", f"{name} = {shown(value)} is out of range: a finite number {bound}" + (f" to {high:g}" if high < math.inf else "")
+            )
         return float(number)
 
     def whole(self, meaning: str, low: int = 1) -> int | None:
@@ -184,22 +202,27 @@ class Keys:
 
     def finish(self) -> None:
         """Refuse every key that nothing has read."""
+        faults = [
+            Diagnostic("DP671", "error", f"{places[0][0]} ({meaning}) has no effect that is modelled here", "describe the run as events")
+            for meaning, places in self.found.items()
+            if meaning not in self.read
+        ]
+        faults += self.unknown()
+        if faults:
+            raise SpecError(faults)
+        if self.inert:
+            self.said(f"taken at their word to have no effect: {', '.join(sorted(self.inert))}", "DP606")
+
+    def unknown(self) -> list[Diagnostic]:
+        """The keys that are no words of the tool, of anything without effect, nor named as inert."""
         faults = []
-        for meaning, places in self.found.items():
-            if meaning not in self.read:
-                faults.append(
-                    Diagnostic("DP671", "error", f"{places[0][0]} ({meaning}) has no effect that is modelled here", "describe the run as events")
-                )
         for at, value in self.rest:
             if self._passes(at, value):
                 continue
             near = difflib.get_close_matches(at[-1], self.known, 1, 0.8)
             help = f"did you mean {near[0]!r}?" if near else "if it changes neither noise, clipping, batches nor steps, list it under inert"
             faults.append(Diagnostic("DP671", "error", f"unknown key {'.'.join(at)!r}: nothing that is known reads it", help))
-        if faults:
-            raise SpecError(faults)
-        if self.inert:
-            self.said(f"taken at their word to have no effect: {', '.join(sorted(self.inert))}", "DP606")
+        return faults
 
     def _passes(self, at: tuple[str, ...], value: Any) -> bool:
         dotted = ".".join(at)
@@ -221,5 +244,5 @@ def of_n(text: str, n: float) -> float | str:
     top = float(factor) if factor else 1.0
     inverse = "/" in text
     exponent = float(power) if power else 1.0
-    base = n**exponent
+    base = float(n**exponent)
     return top / (float(divisor or 1.0) * base) if inverse else top * base

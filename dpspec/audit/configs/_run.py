@@ -66,7 +66,10 @@ def noise_events(run: Run, multiplier: float) -> list[dict[str, Any]]:
         else:
             left = multiplier**-2 - (2 * run.count_noise) ** -2 if multiplier > 0 else math.inf
             if left <= 0:
-                raise refuse("DP672", f"the noise {run.count_noise:g} on the count alone is below what the multiplier {multiplier:g} allows (half of it)")
+                raise refuse(
+                    "DP672",
+                    f"the noise {run.count_noise:g} on the count alone is below what the multiplier {multiplier:g} allows (half of it)",
+                )
             alone = left**-0.5
             more = [{"type": "gaussian", "what": "count of clipped updates", "clip_norm": 0.5, "sigma": run.count_noise}]
     sum_: dict[str, Any] = {"type": "gaussian", "what": "clipped gradient sum", "sigma": alone * run.scale * run.clip}

@@ -9,6 +9,7 @@ from typing import Any
 from dpspec.audit.configs._keys import Keys
 from dpspec.audit.configs._words import COMMON
 from dpspec.audit.deployment import Deployment
+from dpspec.spec.diagnostics import SpecError
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,8 @@ class Configured(Deployment):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """``words``: by what they mean, beside the common ones; a word here loses its common meaning. ``marks``: words (or values) that no other
-    tool has. ``rank``: decides between equal numbers of marks. ``alone``: recognised without a word of noise or epsilon.
+    """``words``: by what they mean, beside the common ones; a word here loses its common meaning. ``marks``: words (or values) that no
+    other tool has. ``rank``: decides between equal numbers of marks. ``alone``: recognised without a word of noise or epsilon.
 
     ``sampler``: what its documentation runs when the configuration is silent; empty: nothing, so every reading is judged. ``accumulates``:
     whether its batch size is that of one backward pass, so that accumulation multiplies it. ``joint``: whether its noise for clips layer by
@@ -57,4 +58,8 @@ class Tool:
         stated = data.get("inert")
         inert = [stated] if isinstance(stated, str) else [str(s) for s in stated] if isinstance(stated, list) else []
         keys = Keys({k: v for k, v in data.items() if k != "inert"}, self.all_words(), inert)
-        return self.translate(keys, self)
+        try:
+            return self.translate(keys, self)
+        except SpecError as error:
+            told = [d for d in keys.unknown() if d not in error.diagnostics]  # a misspelt word is why another one is missing
+            raise SpecError([*error.diagnostics, *told], path=error.path) from None

@@ -121,8 +121,8 @@ def length(keys: Keys, rate: float, n: float | None, batch: float | None) -> int
 def sampler_of(keys: Keys, tool: Tool) -> list[Choice]:
     poisson, word, shuffle = keys.flag("poisson"), keys.word("sampler"), keys.raw("shuffle")
     if word:
-        for name, words in SAMPLERS.items():
-            if any(w in word for w in words):
+        for name, spelt in SAMPLERS.items():
+            if any(w in word for w in spelt):
                 if poisson is not None and poisson != (name == "poisson"):
                     raise refuse("DP672", f"{keys.name('poisson')} and {keys.name('sampler')} contradict each other")
                 return [Choice(name)]
@@ -367,7 +367,9 @@ def count_noise(keys: Keys, style: str) -> float | None:
     if not (adaptive or "adapt" in style or stated is not None) or adaptive is False:
         return None
     if stated is None:
-        raise refuse("DP674", "missing: count_noise_std, the noise on the count of clipped records", "an adaptive clip is a release of its own")
+        raise refuse(
+            "DP674", "missing: count_noise_std, the noise on the count of clipped records", "an adaptive clip is a release of its own"
+        )
     keys.said(f"the adaptive clip releases a count with noise {stated:g} at each step; the stated multiplier is that of both together")
     return stated
 
@@ -455,7 +457,8 @@ def _told(keys: Keys, tool: Tool, runs: Sequence[tuple[str, Run, str]]) -> list[
         z = ", ".join(f"{s.multiplier * run.scale * run.clip / (run.norm or run.clip) / run.shift:.6g}" for s in run.segments[:3])
         many = f" (and {len(run.segments) - 3} more levels)" if len(run.segments) > 3 else ""
         group = f", {run.records} records a unit" if run.records > 1 else ""
-        said = f"read as {tool.title}: {run.sampler} batches, rate {q:.6g}, {run.steps} steps, noise over sensitivity {z}{many}{group}, neighbours {relation_}"
+        said = f"read as {tool.title}: {run.sampler} batches, rate {q:.6g}, {run.steps} steps, noise over sensitivity {z}{many}{group}"
+        said += f", neighbours {relation_}"
         keys.said(said + (f", if {condition}" if condition else ""))
     told = keys.notes[before:]
     del keys.notes[before:]

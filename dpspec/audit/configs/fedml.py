@@ -18,7 +18,9 @@ def translate(keys: Keys, tool: Tool) -> Deployment:
         keys.raw("mechanism")
         return federated(keys, tool)
     if solution not in ("", "ldp", "local"):
-        raise refuse("DP673", f"no model for dp_solution_type {solution!r} without a noise multiplier", "ldp; or describe the run as events")
+        raise refuse(
+            "DP673", f"no model for dp_solution_type {solution!r} without a noise multiplier", "ldp; or describe the run as events"
+        )
     if mechanism not in ("", "gaussian", "laplace"):
         raise refuse("DP673", f"no model for mechanism_type {mechanism!r}", "gaussian or laplace")
     return local_noise(keys, tool, mechanism != "laplace")

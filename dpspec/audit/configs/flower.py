@@ -1,7 +1,8 @@
 """Flower: the differential privacy wrappers of strategies (server or client side, fixed or adaptive clip) and ``LocalDpMod``.
 
 The noise is added to the mean of the updates, in proportion to clip over ``num_sampled_clients``; a weighted strategy bounds no client's
-share by the clip. An adaptive clip spends its share inside the stated multiplier, by default with noise num_sampled_clients/20 on the count.
+share by the clip. An adaptive clip spends its share inside the stated multiplier, by default with noise
+num_sampled_clients/20 on the count.
 """
 
 from __future__ import annotations
@@ -33,7 +34,16 @@ TOOL = Tool(
         "clip_rule": ("clip_norm_target",),
     },
     marks=(
-        *("num_sampled_clients", "num_server_rounds", "fraction_fit", "fraction_train", "num_supernodes", "flwr", "local_dp_mod", "min_fit_clients"),
+        *(
+            "num_sampled_clients",
+            "num_server_rounds",
+            "fraction_fit",
+            "fraction_train",
+            "num_supernodes",
+            "flwr",
+            "local_dp_mod",
+            "min_fit_clients",
+        ),
         *(f"differential_privacy_{side}_side_{kind}_clipping" for side in ("server", "client") for kind in ("fixed", "adaptive")),
     ),
     rank=3,

@@ -14,7 +14,15 @@ TOOL = Tool(
         "automatic": ("auto_tune",),
         "physical": ("microbatch_size",),
     },
-    marks=("std_relative", "stop_training_at_epsilon", "auto_tune", "rescale_to_unit_norm", "num_updates", "per_device_per_step", "jax_privacy"),
+    marks=(
+        "std_relative",
+        "stop_training_at_epsilon",
+        "auto_tune",
+        "rescale_to_unit_norm",
+        "num_updates",
+        "per_device_per_step",
+        "jax_privacy",
+    ),
     rank=3,
     accumulates=False,
     template="""\

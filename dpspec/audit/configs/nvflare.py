@@ -1,9 +1,9 @@
-"""NVIDIA FLARE: privacy filters on the results of tasks. ``SVTPrivacy`` selects weights by sparse vector and releases them with fresh noise;
-``PercentilePrivacy`` cuts small weights and adds no noise.
+"""NVIDIA FLARE: privacy filters on the results of tasks. ``SVTPrivacy`` selects weights by sparse vector and releases them with fresh
+noise; ``PercentilePrivacy`` cuts small weights and adds no noise.
 
 SVTPrivacy(fraction f, epsilon, noise_var, gamma) on P weights uploads m = ceil(f P) of them: a threshold with noise 2 gamma/epsilon,
-queries with noise 4 gamma m/eps2 for eps2 = epsilon (2m)^(2/3), and Laplace noise 2 gamma/noise_var on each uploaded value, each weight being
-clipped to gamma (so that two weights are up to 2 gamma apart).
+queries with noise 4 gamma m/eps2 for eps2 = epsilon (2m)^(2/3), and Laplace noise 2 gamma/noise_var on each uploaded value, each weight
+being clipped to gamma (so that two weights are up to 2 gamma apart).
 """
 
 from __future__ import annotations
@@ -53,10 +53,14 @@ def _svt(keys: Keys) -> list[dict[str, Any]]:
         keys.said("indices are drawn with replacement: some of the accepted weights may stay without fresh noise", "DP641")
     weights = keys.whole("weights")
     if weights is None:
-        raise refuse("DP674", "missing: parameters, the number of weights of the model", "the number of uploaded values is fraction times it")
+        raise refuse(
+            "DP674", "missing: parameters, the number of weights of the model", "the number of uploaded values is fraction times it"
+        )
     m = min(math.ceil(weights * fraction), weights)
     second = epsilon * (2 * m) ** (2 / 3)
-    keys.said(f"read as NVIDIA FLARE: sparse vector with {m} positives of {weights}, budgets {epsilon:g} and {second:.4g}, then {m} values at {noise:g} each")
+    keys.said(
+        f"read as NVIDIA FLARE: sparse vector, {m} positives of {weights}, budgets {epsilon:g} and {second:.4g}, then {m} values at {noise:g}"
+    )
     return [
         {
             "type": "svt",

@@ -1,8 +1,8 @@
 """Several records of one unit under Poisson sampling: each is drawn by a coin of its own, so J of k take part, J binomial.
 
 A record moves the sum by at most the bound, J records by at most J of them, so against a data set without the unit the outputs are
-sum_j P(J = j) N(j mu, 1) against N(0, 1) when all point one way, and no other directions show more (Choquette-Choo, Ganesh, Steinke, Thakurta
-2024, Lemma 4.5, for vectors and adaptive choices; user level: Charles et al. 2024, section 3). A unit that is replaced draws the same coins
+sum_j P(J = j) N(j mu, 1) against N(0, 1) when all point one way, and no other directions show more (Choquette-Choo, Ganesh, Steinke,
+Thakurta 2024, Lemma 4.5, for vectors and adaptive choices; user level: Charles et al. 2024, section 3). A unit that is replaced draws the same coins
 for its other records: by joint convexity the pair that also shows J dominates.
 """
 
@@ -54,7 +54,8 @@ def coins(records: int, rate: float, above: bool = True) -> Coins:
 
 @dataclass(frozen=True, slots=True)
 class MixturePair:
-    """sum_j p_j N(j mu, 1) against N(0, 1), or against its mirror image sum_j p_j N(-j mu, 1) (``opposed``). The loss grows with the output."""
+    """sum_j p_j N(j mu, 1) against N(0, 1), or against its mirror image sum_j p_j N(-j mu, 1) (``opposed``). The loss grows
+    with the output."""
 
     mu: float
     law: Coins
@@ -79,7 +80,8 @@ class MixturePair:
         return np.asarray(total, dtype=float), first
 
     def _at(self, loss: Array) -> Array:
-        """The output at which the loss is this; -inf where no output has so small a one. A table gives the cell, Newton's steps the rest."""
+        """The output at which the loss is this; -inf where no output has so small a one. A table gives the cell, Newton's steps the
+        rest."""
         j, p = self.law.arrays()
         lead = float(j[-1]) * self.mu
         top = float(np.max(loss, initial=0.0))
