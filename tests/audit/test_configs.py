@@ -166,6 +166,8 @@ def test_federated_words() -> None:
         ("", 0.05, 7, 2.5, "add_remove")
     ]  # noise for 20, mean of 50
     assert runs({**equal, "num_sampled_clients": 50, "fraction_train": 0.02})[0][3] == 0.4
+    least = runs({**equal, "fraction_train": 0.001, "min_fit_clients": 30, "num_sampled_clients": 30})
+    assert least == [("", 0.03, 7, 1.0, "add_remove")]
     weighted = audit({**flower, "num_sampled_clients": 20, "weighting": "num_examples"})
     assert weighted.verdict not in ("holds", "holds-if")
     tff = {"noise_std": 0.01, "noise_on": "mean", "clip_norm": 0.5, "clients_per_round": 100, "num_clients": 10_000, "rounds": 7, **CLAIM}

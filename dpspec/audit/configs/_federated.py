@@ -37,12 +37,11 @@ def participants(keys: Keys) -> tuple[float, float]:
     if total is None:
         raise refuse("DP674", "missing: the number of clients in total", "num_clients, beside clients_per_round or fraction_fit")
     if fraction is not None:
-        drawn = max(math.floor(fraction * total + 1e-9), 1)
-        if per is not None and not math.isclose(per, fraction * total, rel_tol=1e-2):
-            keys.said(
-                f"{keys.name('per_round')} is {per:g}, and {fraction:g} of {total:g} clients are {drawn}: noise for {per:g}, {drawn} take part"
-            )
+        drawn = min(max(math.floor(fraction * total + 1e-9), 1, keys.whole("least") or 1), total)
+        if per is not None and not math.isclose(per, drawn, rel_tol=1e-2):
+            keys.said(f"{keys.name('per_round')} is {per:g}, and {fraction:g} of {total:g} clients take part: {drawn:g}")
         return drawn, total
+    keys.raw("least")
     if per is None:
         raise refuse("DP674", "missing: clients_per_round, or fraction_fit")
     if per > total:
@@ -136,7 +135,7 @@ def local_noise(keys: Keys, tool: Tool, gaussian: bool = True) -> Deployment:
         sigma = math.sqrt(2 * math.log(1.25 / delta)) * sensitivity / epsilon
         event |= {"type": "gaussian", "sigma": sigma, **({"l2_sensitivity": sensitivity} if clip is None else {"clip_norm": clip})}
         keys.said(
-            f"read as {tool.title}: noise {sigma:.6g} = sqrt(2 ln(1.25/delta)) x {sensitivity:g}/{epsilon:g} on each update, {rounds} rounds"
+            f"read as {tool.title}: noise {sigma:.6g} = sqrt(2 ln(1.25/delta)) x {sensitivity:g}/{epsilon:g} on an update, {rounds} rounds"
         )
     else:
         scale = sensitivity / epsilon

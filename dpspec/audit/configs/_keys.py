@@ -35,11 +35,11 @@ INERT = frozenset(
         *("patience", "lora", "lora_r", "lora_alpha", "lora_dropout", "target_modules", "use_lora", "peft", "rank", "r"),
         *("bias", "train_only_layer", "ema", "ema_coefficient", "averaging", "alphas", "rdp_orders", "orders"),
         *("format_version", "executors", "task_result_filters", "task_data_filters", "filters", "min_clients", "min_responses"),
-        *("min_fit_clients", "min_evaluate_clients", "min_available_clients", "fraction_evaluate", "federated_optimizer"),
+        *("min_evaluate_clients", "min_available_clients", "fraction_evaluate", "federated_optimizer"),
         *("training_type", "scenario", "random_state", "partition_method", "partition_alpha", "backend", "grpc_ipconfig_path"),
         *("worker_num", "config_version", "proximal_mu", "round_timeout", "unroll_microbatches"),
         *("numerical_stability_constant", "block_size", "remove_unused_columns", "label_names", "dry_run", "resume"),
-        *("resume_from_checkpoint", "clip_learning_rate", "tasks", "components"),
+        *("resume_from_checkpoint", "tasks", "components"),
     )
 )
 

@@ -204,5 +204,6 @@ COMMON: Mapping[str, tuple[str, ...]] = {
     ),
     "local_epochs": ("local_epochs", "local_steps", "client_epochs", "local_ep"),
     "local_batch": ("local_batch_size", "local_bs", "client_batch_size"),
+    "least": ("min_fit_clients", "min_train_nodes", "min_clients_per_round"),
     "weighting": ("weighting", "client_weighting", "weighted_aggregation", "aggregation_weights"),
 }

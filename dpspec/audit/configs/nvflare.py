@@ -59,7 +59,7 @@ def _svt(keys: Keys) -> list[dict[str, Any]]:
     m = min(math.ceil(weights * fraction), weights)
     second = epsilon * (2 * m) ** (2 / 3)
     keys.said(
-        f"read as NVIDIA FLARE: sparse vector, {m} positives of {weights}, budgets {epsilon:g} and {second:.4g}, then {m} values at {noise:g}"
+        f"read as NVIDIA FLARE: sparse vector, {m} positives of {weights}, at {epsilon:g} and {second:.4g}, then {m} values at {noise:g}"
     )
     return [
         {

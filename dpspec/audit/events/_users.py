@@ -2,8 +2,8 @@
 
 A record moves the sum by at most the bound, J records by at most J of them, so against a data set without the unit the outputs are
 sum_j P(J = j) N(j mu, 1) against N(0, 1) when all point one way, and no other directions show more (Choquette-Choo, Ganesh, Steinke,
-Thakurta 2024, Lemma 4.5, for vectors and adaptive choices; user level: Charles et al. 2024, section 3). A unit that is replaced draws the same coins
-for its other records: by joint convexity the pair that also shows J dominates.
+Thakurta 2024, Lemma 4.5, for vectors and adaptive choices; user level: Charles et al. 2024, section 3). A unit that is replaced draws the
+same coins for its other records: by joint convexity the pair that also shows J dominates.
 """
 
 from __future__ import annotations
