@@ -222,7 +222,10 @@ def test_no_alarm_on_right_claims() -> None:
         ({"epsilon": 1.0}, {"type": "svt", "sensitivity": 1, "threshold_scale": 2, "query_scale": 4, "cutoff": 1, "queries": 100}),
         ({"rho": 0.125}, {"type": "exponential", "epsilon": 1}),
         ({"epsilon": math.log(3)}, {"type": "randomized_response", "categories": 2, "keep": 0.75}),
-        ({"epsilon": 0.66, "delta": 2.1e-29}, {"type": "laplace_threshold", "l1_sensitivity": 1, "scale": 1 / 0.66, "threshold": 100}),
+        (
+            {"epsilon": 0.66, "delta": 2.1e-29},
+            {"type": "laplace_threshold", "l1_sensitivity": 1, "scale": 1 / 0.66, "threshold": 100},
+        ),
     ):
         result = run(claim, event)
         assert result.verdict == "holds", (claim, event, result.text())
