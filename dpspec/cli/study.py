@@ -102,7 +102,8 @@ def command(
 
         say(study_text(body, color=use_color(no_color)))
     if interrupted is not None:
-        kept = f"kept in {out}; the same command resumes there" if out is not None else "nothing is kept without --out"
+        where = f"kept in {out}; the same command resumes there" if out is not None else "nothing is kept without --out"
+        kept = where if interrupted.done else "no part of it was finished, so there is nothing to keep"
         note(f"interrupted after {interrupted.done} of {interrupted.total} trials, {len(body['points'])} finished points: {kept}")
         stop(INTERRUPTED)
     if any(p["bound"] is not None and p["bound"]["holds"] is False for p in body["points"]):

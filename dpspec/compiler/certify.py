@@ -79,7 +79,21 @@ def _certify_loss(draft: Draft, release: ReleaseDraft) -> tuple[Draft, ReleaseDr
         entry = finding.diagnostic(draft.span(*place))
         if entry not in draft.diagnostics:
             draft = replace(draft, diagnostics=(*draft.diagnostics, entry))
-    return draft, replace(release, certificate=certificate)
+    return _labels(draft, certificate), replace(release, certificate=certificate)
+
+
+def _labels(draft: Draft, certificate: Any) -> Draft:
+    """A finite set of labels that the loss is not written for (DP223)."""
+    from dpspec.symbolic.labels import unfit
+
+    labels = draft.domains.get("y", NOTHING_SAID).known.values
+    wrong = None if certificate.form is None or not labels else unfit(certificate.form, labels)
+    if wrong is None:
+        return draft
+    text = f"the loss does not go with the labels: {wrong}"
+    return draft.report(
+        "DP223", text, path=domain_path(draft, "y"), help="map the labels, or choose the loss that is written for them", severity="warning"
+    )
 
 
 def domain_path(draft: Draft, variable: str) -> Path:

@@ -6,21 +6,25 @@ Workers need this version of dpspec and its libraries, and a spec's files under 
 
 from __future__ import annotations
 
+import os
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 from dpspec.executor.trial import Cell, CellResult, execute, forget_real
-from dpspec.executor.workers import Execute, one_thread
+from dpspec.executor.workers import Execute, begin, one_thread
 
 
 @contextmanager
 def dask_tasks(memory: Any = None, workers: int | None = None) -> Iterator[Execute]:
-    """On the active distributed client, or the one that DASK_SCHEDULER_ADDRESS names; without either on ``workers`` processes.
+    """On the active distributed client, or the scheduler that Dask's configuration names (``DASK_SCHEDULER_ADDRESS``, or its
+    files); without either on ``workers`` processes of this machine.
 
-    Raises SpecError (DP415) without Dask.
+    Cells are handed over in a window, so that a scheduler holds few of them, and yielded as they finish. Raises SpecError (DP415) without
+    Dask, and when the scheduler that was named does not answer: another place than the one that was asked for is no answer.
     """
     from dpspec.executor.design import refuse
 
@@ -29,40 +33,97 @@ def dask_tasks(memory: Any = None, workers: int | None = None) -> Iterator[Execu
     except ImportError:
         refuse("the dask engine needs the dask package", "pip install 'dpspec[dask]', or --engine local", "DP415")
     study = uuid.uuid4().hex
-    client = _client()
-    if client is None:
-
-        def on_processes(cells: Sequence[Cell]) -> Iterator[tuple[int, CellResult]]:
-            tasks = [dask.delayed(_alone)(cell, memory, study) for cell in cells]
-            yield from enumerate(dask.compute(*tasks, scheduler="processes", num_workers=workers))
-
-        yield on_processes
-        return
-
-    def on_cluster(cells: Sequence[Cell]) -> Iterator[tuple[int, CellResult]]:
-        from distributed import as_completed
-
-        data = None if memory is None else client.scatter(memory, broadcast=True, hash=False)
-        places = {client.submit(_alone, cell, data, study, pure=False): i for i, cell in enumerate(cells)}
-        try:
-            for future in as_completed(list(places)):
-                yield places[future], future.result()
-        finally:
-            client.cancel(list(places))
-
-    yield on_cluster
+    with _client(dask.config.get("scheduler-address", None)) as client:
+        if client is None:
+            with _pool(workers) as pool:
+                yield lambda cells: _on_processes(cells, memory, study, pool)
+        else:
+            yield lambda cells: _on_cluster(cells, memory, study, client)
 
 
-def _client() -> Any:
-    """The active client of dask.distributed, None when there is none or the package is missing."""
+#: Cells handed over ahead of time, for each process or thread that computes them.
+AHEAD = 4
+
+
+def _on_processes(cells: Sequence[Cell], memory: Any, study: str, pool: Any) -> Iterator[tuple[int, CellResult]]:
+    """Dask's scheduler of processes gives its results all at once, so it is asked for a window of cells at a time."""
+    import dask
+
+    window = AHEAD * int(pool._max_workers)
+    for start in range(0, len(cells), window):
+        tasks = [dask.delayed(_alone)(cell, memory, study) for cell in cells[start : start + window]]
+        yield from enumerate(dask.compute(*tasks, scheduler="processes", pool=pool), start)
+
+
+def _on_cluster(cells: Sequence[Cell], memory: Any, study: str, client: Any) -> Iterator[tuple[int, CellResult]]:
+    from distributed import as_completed
+
+    data = None if memory is None else client.scatter(memory, broadcast=True, hash=False)
+    waiting = iter(enumerate(cells))
+    places: dict[Any, int] = {}
+
+    def submit(i: int, cell: Cell) -> Any:
+        future = client.submit(_alone, cell, data, study, pure=False)
+        places[future] = i
+        return future
+
     try:
-        from distributed import get_client
+        first = [submit(i, cell) for i, cell in islice(waiting, AHEAD * max(1, sum(client.nthreads().values())))]
+        finished = as_completed(first)
+        for future in finished:
+            for i, cell in islice(waiting, 1):
+                finished.add(submit(i, cell))
+            yield places.pop(future), future.result()
+    finally:
+        client.cancel(list(places))
+
+
+@contextmanager
+def _client(address: str | None) -> Iterator[Any]:
+    """The active client of dask.distributed, else one of the scheduler at ``address``; None without either."""
+    from dpspec.executor.design import refuse
+
+    try:
+        from distributed import Client, get_client
     except ImportError:
-        return None
+        if address is not None:
+            refuse(f"the scheduler at {address} needs dask.distributed", "pip install 'dpspec[dask]'", "DP415")
+        yield None
+        return
     try:
-        return get_client()
-    except ValueError:  # no client, and no address in Dask's configuration
-        return None
+        active = get_client() if address is None else None
+    except ValueError:
+        active = None
+    if address is None:
+        yield active
+        return
+    try:
+        client = Client(address, timeout=ANSWERS)
+    except (OSError, ValueError, TimeoutError) as error:
+        refuse(
+            f"the Dask scheduler at {address} does not answer ({type(error).__name__})",
+            "start it with `dask scheduler`, mend DASK_SCHEDULER_ADDRESS, or unset it to compute on this machine",
+            "DP415",
+        )
+    with client:
+        yield client
+
+
+#: How long a scheduler has to answer, in words that Dask reads.
+ANSWERS = "10s"
+
+
+@contextmanager
+def _pool(workers: int | None) -> Iterator[Any]:
+    """Processes of this machine that are deaf to Ctrl-C and end with this one, as those of the local engine."""
+    pool = begin(workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))
+    try:
+        yield pool
+    finally:
+        children = list((pool._processes or {}).values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in children:
+            child.terminate()
 
 
 #: One cell at a time in a process: what trials keep between them (plans, real data, memory for records) is shared by its threads.

@@ -145,7 +145,7 @@ def environment() -> dict[str, str]:
     from dpspec.version import __version__
 
     found = {"dpspec": __version__, "python": platform.python_version()}
-    for package in ("numpy", "scipy", "opendp", "dp-accounting", "python-flint"):
+    for package in ("numpy", "scipy", "cryptography", "dp-accounting", "python-flint"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -61,7 +61,7 @@ def processes(count: int, *, at_once: bool = False) -> Iterator[Execute]:
         while waiting or running:
             pays = at_once or (finished > 0 and spent / finished * len(waiting) > WORTH_A_PROCESS)
             if pool is None and pays and not broken and len(waiting) > 1:
-                pool = _start(count - 1)
+                pool = begin(count - 1)
             while pool is not None and len(waiting) > 1 and len(running) < AHEAD * (count - 1):
                 i = waiting.popleft()
                 try:
@@ -98,7 +98,8 @@ def processes(count: int, *, at_once: bool = False) -> Iterator[Execute]:
                 child.terminate()
 
 
-def _start(count: int) -> Any:
+def begin(count: int) -> Any:
+    """``count`` processes, spawned, with one BLAS thread each."""
     from concurrent.futures import ProcessPoolExecutor
 
     context = multiprocessing.get_context("spawn")

@@ -1,9 +1,9 @@
 """Sources of randomness: one for studies, one for releases, one for public objects.
 
 * :class:`StudyNoise` is seeded and fast: the same (seed, path) gives the same numbers whatever engine runs and however many workers.
-* :class:`SecureNoise` is for private data: bytes come from the operating system, it takes no seed, and noise that is added to a
-  private number goes through an integer-grid sampler (OpenDP), so no floating-point artefact of the noise reaches the output
-  (Mironov 2012 shows what plain floating-point Laplace noise gives away).
+* :class:`SecureNoise` is for private data: bytes come from a stream cipher keyed by the operating system (:mod:`dpspec.privacy.entropy`),
+  it takes no seed, and noise that is added to a private number goes through an exact integer sampler (:mod:`dpspec.privacy.exact`), so no
+  floating-point artefact of the noise reaches the output (Mironov 2012 shows what plain floating-point Laplace noise gives away).
 * :class:`PublicRandomness` makes public objects (projections, hashes). Its seed is part of the record.
 
 The grid. ``add_gaussian`` and ``add_laplace`` of the secure source work on multiples of a power of two g, chosen from public numbers
@@ -34,6 +34,7 @@ import numpy.typing as npt
 
 from dpspec.numeric.norms import directions
 from dpspec.privacy import exact
+from dpspec.privacy.entropy import drawn_ahead
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -259,7 +260,7 @@ def _normalise(rows: Array, again: Any) -> Array:
 
 
 class SecureNoise:
-    """Cryptographic randomness of the operating system; no seed, no state, no repetition. See the module for the grid and its proof.
+    """Cryptographic randomness keyed by the operating system; no seed, no repetition. See the module for the grid and its proof.
 
     ``gaussian`` and ``laplace`` return grid noise, for use where no private value is added to it. ``gumbel``, ``exponential`` and
     ``uniform`` are plain floats made from random bytes: they must not perturb private scores, and no mechanism here uses them for
@@ -301,10 +302,10 @@ class SecureNoise:
         return self.add_laplace(np.zeros(size), scale, sensitivity=scale, dim=1)
 
     def discrete_gaussian(self, scale: float, size: Size) -> Integers:
-        return _opendp("gaussian", scale, size)
+        return _exact_noise("gaussian", scale, size)
 
     def discrete_laplace(self, scale: float, size: Size) -> Integers:
-        return _opendp("laplace", scale, size)
+        return _exact_noise("laplace", scale, size)
 
     def gumbel(self, scale: float, size: Size) -> Array:
         _check_scale(scale)
@@ -432,45 +433,36 @@ def _below(words: npt.NDArray[np.uint64], threshold: int) -> Bools:
     return out
 
 
-_measurements: dict[tuple[str, float], Any] = {}
+_SAMPLERS: dict[str, Callable[[float, int], Integers]] = {"gaussian": exact.discrete_gaussian, "laplace": exact.discrete_laplace}
+#: Numbers that are drawn at once where a law is asked for again: a call costs some fifty steps of NumPy, whatever its size.
+_AHEAD = 4096
+#: Laws of which a process keeps numbers for later.
+_LAWS = 64
 
 
-def _opendp(kind: str, scale: float, size: Size) -> Integers:
-    """Discrete Gaussian or Laplace noise on 64-bit integers from OpenDP's exact samplers.
-
-    64-bit integers on a grid of ours are the fastest safe form found: about 8 microseconds a Gaussian sample and 5 a Laplace sample,
-    against 47 and 19 for the library's own float form, whose grid is 2^-1074.
-    """
+def _exact_noise(kind: str, scale: float, size: Size) -> Integers:
+    """Discrete noise by the exact samplers. Of a law that was asked for before, numbers are drawn ahead and each is handed out once; they
+    are kept with the stream of random bytes, so that no process that ``fork`` makes has its parent's."""
     _check_scale(scale)
     n = _count(size)
-    if n == 0:
-        return np.empty(size, dtype=np.int64)
+    sampler = _SAMPLERS[kind]
+    kept = drawn_ahead()
     key = (kind, scale)
-    if key not in _measurements:
-        import opendp.prelude as dp
-
-        dp.enable_features("contrib")
-        domain = dp.vector_domain(dp.atom_domain(T="i64"))
-        if len(_measurements) > 64:
-            _measurements.clear()
-        if kind == "gaussian":
-            _measurements[key] = dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=scale)
-        else:
-            _measurements[key] = dp.m.make_laplace(domain, dp.l1_distance(T="f64"), scale=scale)
-    measurement = _measurements[key]
-    parts = [np.array(measurement([0] * m), dtype=np.int64) for m in _blocks(n, 100_000)]
-    return np.concatenate(parts).reshape(size)
-
-
-_OPENDP_AT_MOST = 4096
-_BULK: dict[str, Callable[[int, int], Integers]] = {"gaussian": exact.discrete_gaussian, "laplace": exact.discrete_laplace}
+    if n > _AHEAD // 2 or key not in kept:
+        if len(kept) >= _LAWS:
+            kept.clear()
+        kept.setdefault(key, np.empty(0, dtype=np.int64))
+        return sampler(scale, n).reshape(size)
+    left = kept[key]
+    if left.size < n:
+        left = sampler(scale, _AHEAD)
+    kept[key] = left[n:]
+    out: Integers = left[:n].reshape(size).copy()
+    return out
 
 
 def _grid_noise(kind: Literal["gaussian", "laplace"], steps: int, shape: tuple[int, ...]) -> Integers:
-    """Up to 4096 numbers, any release of a curator, come from OpenDP; larger arrays, the many clients of a local model run in one process,
-    from the vectorised form of the same algorithms."""
-    n = math.prod(shape)
-    return _opendp(kind, float(steps), shape) if n <= _OPENDP_AT_MOST else _BULK[kind](steps, n).reshape(shape)
+    return _exact_noise(kind, steps, shape)
 
 
 def _blocks(n: int, most: int) -> Sequence[int]:

@@ -172,4 +172,12 @@ CODES: dict[str, Code] = {
         bad="estimate covariance(x)   # x in box(0, 1) by clip",
         good="estimate second-moment(x)",
     ),
+    "DP223": Code(
+        "The loss does not go with the labels",
+        "Losses of the product y*<w, x> (logistic, hinge, exponential, ...) are written for labels -1 and 1: at y = 0 such a loss is the "
+        "same for every w, so half of the records have no say and the minimiser pushes every prediction to label 1. logistic-glm is "
+        "written for labels 0 and 1, poisson for counts. The privacy of the plan does not depend on it; what is learnt does.",
+        bad="y in {0, 1} by map(0 -> 0, 1 -> 1)\nminimise logistic",
+        good="y in {-1, 1} by map(0 -> -1, 1 -> 1)\nminimise logistic",
+    ),
 }

@@ -378,7 +378,7 @@ def test_opacus_parameters() -> None:
 
 def test_tf_privacy_parameters() -> None:
     base = {"noise_multiplier": 0.8, "l2_norm_clip": 2.0, "batch_size": 60, "n": 60000, "epochs": 1, "delta": 1e-6, "epsilon": 0.47}
-    assert kind_of(base) == "tf-privacy"
+    assert kind_of(base) == "tensorflow-privacy"
     shuffled = audit(base)
     assert shuffled.verdict == "violated"
     assert "DP615" in codes(shuffled)

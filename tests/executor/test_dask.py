@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dpspec.executor import clusters
 from dpspec.executor.study import study
 from dpspec.lang.source import parse_text
+from dpspec.spec.diagnostics import SpecError
 from tests.executor.specs import LOGISTIC, SPARSE
 
+dask = pytest.importorskip("dask", reason="the extra is not installed: pip install 'dpspec[dask]'")
 distributed = pytest.importorskip("distributed", reason="the extra is not installed: pip install 'dpspec[dask]'")
 
-FILE = LOGISTIC[: LOGISTIC.index("simulate")].replace("n = 1_000", "n = 200").replace("private,", 'from "r.csv" target "y"\n  public,')
+FILE = (
+    LOGISTIC[: LOGISTIC.index("simulate")]
+    .replace("map(0 -> -1", "map(-1 -> -1")
+    .replace("n = 1_000", "n = 200")
+    .replace("private,", 'from "r.csv" target "y"\n  public,')
+)
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +80,54 @@ def test_workers_that_live_on_read_a_changed_file_again(client: Any, tmp_path: P
     assert found[0] != found[1]
 
 
-def test_without_a_client_dask_starts_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpspec.executor import clusters
+@contextmanager
+def no_client() -> Iterator[None]:
+    yield None
 
-    monkeypatch.setattr(clusters, "_client", lambda: None)
+
+def test_without_a_client_dask_starts_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusters, "_client", lambda address: no_client())
     options: dict[str, Any] = {"trials": 12, "vary": {"n": ("1000",)}}
     assert body(LOGISTIC, engine="dask", workers=2, **options) == body(LOGISTIC, workers=1, **options)
+
+
+def test_finished_cells_come_before_the_last_ones_are_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt keeps them: a window of cells at a time, and no more."""
+    monkeypatch.setattr(clusters, "AHEAD", 1)
+    asked: list[int] = []
+
+    class Pool:
+        _max_workers = 2
+
+    def compute(*tasks: Any, **_: Any) -> list[int]:
+        asked.append(len(tasks))
+        return [0] * len(tasks)
+
+    monkeypatch.setattr("dask.compute", compute)
+    found = clusters._on_processes([None] * 5, None, "s", Pool())  # type: ignore[list-item]
+    assert next(found) == (0, 0)
+    assert asked == [2]
+    assert [i for i, _ in found] == [1, 2, 3, 4]
+    assert asked == [2, 2, 1]
+
+
+def test_a_scheduler_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusters, "ANSWERS", "1s")
+    with (
+        dask.config.set({"scheduler-address": "tcp://127.0.0.1:9"}),
+        pytest.raises(SpecError, match=r"127\.0\.0\.1:9 does not answer") as refused,
+    ):
+        body(LOGISTIC, engine="dask", trials=2)
+    assert refused.value.diagnostics[0].code == "DP415"
+
+
+def test_the_environment_names_the_scheduler(client: Any) -> None:
+    """Another process, told of the cluster by the variable alone, computes there and not here."""
+    code = (
+        "from tests.executor.test_dask import LOGISTIC, body; from dpspec.executor import clusters\n"
+        "clusters._on_processes = None\n"
+        "print(body(LOGISTIC, engine='dask', trials=12, vary={'n': ('1000',)}))"
+    )
+    env = os.environ | {"DASK_SCHEDULER_ADDRESS": client.scheduler.address}
+    there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, cwd=Path(__file__).parents[2], check=True)
+    assert there.stdout.strip() == body(LOGISTIC, trials=12, vary={"n": ("1000",)}, workers=1)

@@ -75,8 +75,8 @@ def test_a_torn_or_foreign_cell_is_computed_again(tmp_path: Path, whole: bytes) 
 def test_processes_agree_with_one(monkeypatch: pytest.MonkeyPatch, whole: bytes) -> None:
     """Other processes do part of the work here, however short it is, and nothing changes."""
     started: list[int] = []
-    real = workers._start
-    monkeypatch.setattr(workers, "_start", lambda count: started.append(count) or real(count))
+    real = workers.begin
+    monkeypatch.setattr(workers, "begin", lambda count: started.append(count) or real(count))
     result = study(parse_text(SPARSE, path="a.dps", surface="dps"), workers=3)
     assert started == [2]
     assert json.dumps(result.to_json(), sort_keys=True) == json.dumps(json.loads(whole), sort_keys=True)

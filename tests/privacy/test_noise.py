@@ -149,26 +149,105 @@ def test_bernoulli_exp_decides_close_calls_exactly(monkeypatch):
         assert SecureNoise().bernoulli_exp(np.array([60.0]))[0] == expected
 
 
-@pytest.mark.parametrize("scale", [1, 3, 2**40])
+def opendp(kind: str, scale: float, n: int):
+    """OpenDP's own samplers of the same laws."""
+    dp = pytest.importorskip("opendp.prelude", reason="a development dependency: pip install -e '.[dev]'")
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    make, metric = (dp.m.make_gaussian, dp.l2_distance) if kind == "gaussian" else (dp.m.make_laplace, dp.l1_distance)
+    return np.array(make(domain, metric(T="f64"), scale=scale)([0] * n))
+
+
+@pytest.mark.parametrize("scale", [0.3, 1, 1.7, 3, 5.999, 2**40, 2.0**40 / 3])
 def test_vectorised_exact_samplers(scale):
-    """Chi-square on bins of the exact law, small and huge scales; and OpenDP's own sampler as a second opinion."""
+    """Chi-square on bins of the exact law, small, broken and huge scales; and OpenDP's own sampler as a second opinion."""
     n = 20_000
     for ours, theirs, weight in (
-        (exact_module.discrete_gaussian(scale, n), noise_module._opendp("gaussian", float(scale), 3000), lambda z: -(z**2) / 2),
-        (exact_module.discrete_laplace(scale, n), noise_module._opendp("laplace", float(scale), 3000), lambda z: -np.abs(z)),
+        (exact_module.discrete_gaussian(scale, n), opendp("gaussian", float(scale), 3000), lambda z: -(z**2) / 2),
+        (exact_module.discrete_laplace(scale, n), opendp("laplace", float(scale), 3000), lambda z: -np.abs(z)),
     ):
         assert ours.shape == (n,)
         if scale < 10:
-            z = np.arange(-8 * scale, 8 * scale + 1)
+            z = np.arange(-50, 51)
             p = np.exp(weight(z / scale))
-            p /= np.exp(weight(np.arange(-60 * scale, 60 * scale + 1) / scale)).sum()
+            p /= np.exp(weight(np.arange(-400, 401) / scale)).sum()
             observed = np.array([np.sum(ours == value) for value in z])
             big = n * p > 8
             statistic = np.sum((observed[big] - n * p[big]) ** 2 / (n * p[big]))
             rest = n * (1 - p[big].sum())
-            statistic += (n - observed[big].sum() - rest) ** 2 / rest
+            statistic += (n - observed[big].sum() - rest) ** 2 / max(rest, 1e-3)
             assert stats.chi2.sf(statistic, big.sum()) > P
         assert stats.ks_2samp(ours, theirs).pvalue > P
+
+
+@pytest.mark.parametrize("scale", [2.0**-55, 1e-5, 1 / 513, 1 / 300])
+def test_scales_so_small_that_all_is_zero(scale):
+    """P(z != 0) is about 2 exp(-1/scale), below e^-299 here."""
+    for sampler in (exact_module.discrete_laplace, exact_module.discrete_gaussian):
+        assert not sampler(scale, 300).any()
+
+
+@pytest.mark.parametrize("sampler", [exact_module.discrete_laplace, exact_module.discrete_gaussian])
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 2.0**56, 2.0**-56])
+def test_scales_beyond_the_samplers(sampler, scale):
+    with pytest.raises(ValueError, match="must lie between"):
+        sampler(scale, 1)
+
+
+@pytest.mark.parametrize("scale", [2.0**-54, 0.3, 3, 2**55])
+def test_quotients_are_exact_for_any_number_of_successes(scale):
+    """floor((u + t v)/s) beside integers of any length, at counts that no run will ever see."""
+    t, s = Fraction(scale).as_integer_ratio()
+    for v in (0, 1, 44, 255, 256, 600, 2000):
+        if (t - 1 + t * v) // s >= 2**63:
+            continue
+        u = np.array([0, t // 2, t - 1], dtype=np.int64)
+        expected = [(int(a) + t * v) // s for a in u]
+        assert exact_module._quotients(u, t, np.full(3, v, dtype=np.int64), s).tolist() == expected
+
+
+def test_geometric_counts():
+    """P(v = k) = e^-k (1 - 1/e)."""
+    n = 50_000
+    v = exact_module.geometric(n)
+    k = np.arange(9)
+    expected = n * np.append(np.exp(-k) * (1 - math.exp(-1)), math.exp(-9.0))
+    observed = np.append([(v == j).sum() for j in k], (v >= 9).sum())
+    assert stats.chi2.sf(((observed - expected) ** 2 / expected).sum(), 9) > P
+
+
+def test_geometric_counts_at_the_digits_of_a_power(monkeypatch):
+    """U agrees with e^-k in 64 digits: the next ones decide, as mpmath has them. U = 0 to 64 digits goes on below e^-44."""
+    mpmath = pytest.importorskip("mpmath")
+    mpmath.mp.prec = 400
+    for k in (1, 2, 20, 44):
+        lead, rest = divmod(int(mpmath.floor(mpmath.exp(-k) * mpmath.mpf(2) ** 128)), 2**64)
+        monkeypatch.setattr(exact_module, "words", lambda n, lead=lead: np.full(n, lead, dtype=np.uint64))
+        for nudge, expected in ((-1, k), (1, k - 1)):
+            monkeypatch.setattr(exact_module, "random_bytes", lambda n, more=rest + nudge: more.to_bytes(8, "little"))
+            assert exact_module.geometric(1)[0] == expected, (k, nudge)
+        for nudge, expected in ((-1, k), (1, k - 1)):  # one away in the 64th digit: no more are drawn
+            monkeypatch.setattr(exact_module, "words", lambda n, w=lead + nudge: np.full(n, w, dtype=np.uint64))
+            if lead + nudge > 1:
+                assert exact_module.geometric(1)[0] == expected
+    monkeypatch.setattr(exact_module, "words", lambda n: np.zeros(n, dtype=np.uint64))
+    lead = int(mpmath.floor(mpmath.exp(-60) * mpmath.mpf(2) ** 128))
+    monkeypatch.setattr(exact_module, "random_bytes", lambda n: (lead - 1).to_bytes(8, "little"))
+    assert exact_module.geometric(1)[0] == 60
+
+
+def test_numbers_drawn_ahead_are_handed_out_once():
+    from dpspec.privacy.entropy import drawn_ahead
+
+    source, scale = SecureNoise(), 2.0**30
+    found = np.concatenate([source.discrete_laplace(scale, 700) for _ in range(20)])
+    assert np.unique(found).size > 13_990  # of 14,000, a pair alike is unlikely
+    assert stats.kstest(found / scale, stats.laplace.cdf).pvalue > P
+    ahead = drawn_ahead()["laplace", scale]
+    assert not np.isin(ahead, found).any()
+    for k in range(200):
+        source.discrete_gaussian(1.0 + k, 1)
+    assert len(drawn_ahead()) <= noise_module._LAWS
 
 
 def test_vectorised_laplace_at_a_large_scale():
@@ -233,7 +312,7 @@ def test_the_noise_is_never_below_its_scale_and_pays_for_the_rounding(monkeypatc
 
 def test_the_sum_is_formed_before_it_is_rounded(monkeypatch):
     """A value far above the grid: the integer sum must be exact, so noise of one step shows although it is below the value's ulp."""
-    monkeypatch.setattr(noise_module, "_opendp", lambda kind, scale, size: np.full(size, 1, dtype=np.int64))
+    monkeypatch.setattr(noise_module, "_exact_noise", lambda kind, scale, size: np.full(size, 1, dtype=np.int64))
     e = grid_exponent(1.0, 1.0, 1.0)
     value = 2.0 ** (e + 61.5)
     out = SecureNoise().add_gaussian(np.array([value]), 1.0, sensitivity=1.0, dim=1)
