@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from dpspec.audit.deployment import Claim, Deployment, Setting, deployment_of
 from dpspec.audit.verdict import AuditResult
-from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.audit.words import NEIGHBOUR_ALIASES, REPLACING
+from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 
 @dataclass(frozen=True, slots=True)
