@@ -79,7 +79,7 @@ def _counted(schedule: dict[str, Any], delta: float | None) -> None:
         f"{so_far['epsilon']:.4g} at delta {so_far['delta']:g} so far. Cross-validation and grid search fit many times. Give the estimator "
         "ledger= and account=, or fit once; dpspec.sklearn.spent() tells the total",
         BudgetWarning,
-        stacklevel=5,
+        stacklevel=4,
     )
 
 

@@ -21,8 +21,6 @@ from dpspec.audit.verdict import AuditResult, number
 from dpspec.audit.yamlread import read_yaml
 from dpspec.spec.diagnostics import SpecError
 
-READINGS = Path(__file__).parent / "audit" / "readings.yaml"
-
 
 def answer_of(result: AuditResult) -> str:
     """The catalogue's word for a result."""
@@ -151,7 +149,7 @@ def load_readings(path: Path | None) -> dict[str, Mapping[str, Any]]:
     return {str(r["case"]): r for r in data["readings"]}
 
 
-def case_rows(path: Path, readings: Path | None = READINGS) -> Iterator[CaseRow]:
+def case_rows(path: Path, readings: Path | None = None) -> Iterator[CaseRow]:
     told = load_readings(readings)
     for case in load_cases(path):
         yield from rows(case, told.get(str(case.get("id"))))
@@ -160,7 +158,7 @@ def case_rows(path: Path, readings: Path | None = READINGS) -> Iterator[CaseRow]
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.audit_cases", description=__doc__)
     parser.add_argument("file", type=Path)
-    parser.add_argument("--readings", type=Path, default=READINGS, help="translations of prose-only cases into deployment descriptions")
+    parser.add_argument("--readings", type=Path, default=None, help="translations of prose-only cases into deployment descriptions")
     parser.add_argument("--no-readings", action="store_true", help="structured fields of the cases only")
     args = parser.parse_args(argv)
     try:

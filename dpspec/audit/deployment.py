@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpspec.audit.event import Event
+from dpspec.audit.formulas import numeric as numeric
+from dpspec.audit.formulas import resolved
 from dpspec.audit.kinds import AMOUNT, COMMON, COUNT_FROM_0, FLAG, POSITIVE, REAL, WHOLE, Kind, Sort, shown
 from dpspec.audit.vocabulary import CHANNEL_ALIASES, CHANNEL_FIELDS, CHANNELS, EVENT_ALIASES, EVENTS, FACTS, FIELD_ALIASES, sort_of
 from dpspec.audit.words import MODELS, NEIGHBOUR_ALIASES, NEIGHBOURS, relation_of
 from dpspec.audit.yamlread import Path, Read, read_yaml
 from dpspec.spec.diagnostics import Diagnostic, Span, SpecError, has_errors
-from dpspec.spec.ratio import ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class Claim:
     text: str = ""
     unit: str = ""
     delta_open: bool = False  # the word delta stands there without a value
+    subtotals: tuple[float, ...] = ()  # the parts that are said to make up the rho (or epsilon)
 
     @property
     def empty(self) -> bool:
@@ -176,7 +178,20 @@ class _Loader:
 
     def claim(self, data: Any, at: Path) -> Claim:
         m = self.mapping(data, at, "claim")
-        known = ("epsilon", "delta", "rho", "mu", "variant", "rule", "accountant", "slack", "epsilon_one_report", "text", "unit")
+        known = (
+            "epsilon",
+            "delta",
+            "rho",
+            "mu",
+            "variant",
+            "rule",
+            "accountant",
+            "slack",
+            "epsilon_one_report",
+            "text",
+            "unit",
+            "subtotals",
+        )
         self.known(m, known, at, "word in claim")
         self.twice(m, at, "rule", "accountant")
         stated = _pairs(_text(m.get("text")))
@@ -201,7 +216,20 @@ class _Loader:
             text=_text(m.get("text")),
             unit=_text(m.get("unit")),
             delta_open="delta" in m and m["delta"] is None,
+            subtotals=self.subtotals(m, at),
         )
+
+    def subtotals(self, m: Mapping[str, Any], at: Path) -> tuple[float, ...]:
+        told = m.get("subtotals")
+        if told is None:
+            return ()
+        numbers = [numeric(x) for x in told] if isinstance(told, (list, tuple)) else []
+        if not numbers or any(AMOUNT.fault(x) for x in numbers):
+            self.say("DP672", f"subtotals must be a list of amounts, not {shown(told)}", (*at, "subtotals"))
+            return ()
+        if m.get("rho") is None and m.get("epsilon") is None:
+            self.say("DP672", "subtotals are parts of an epsilon or rho, and neither is stated", (*at, "subtotals"))
+        return tuple(float(x) for x in numbers)
 
     def events(self, data: Any, at: Path) -> tuple[Event, ...]:
         if data is None:
@@ -311,6 +339,14 @@ class _Loader:
         outside = m.get("outputs_outside")
         if outside is not None and not isinstance(outside, (str, list, tuple, bool)):
             self.say("DP672", f"outputs_outside must be a list of names, not {shown(outside)}", (*at, "outputs_outside"))
+        for i, item in enumerate(outside if isinstance(outside, (list, tuple)) else ()):
+            if isinstance(item, Mapping):
+                place = (*at, "outputs_outside", i)
+                self.known(item, ("what", "exact"), place, "word of an output")
+                if not isinstance(item.get("what"), str) or not isinstance(item.get("exact", False), bool):
+                    self.say(
+                        "DP672", "an output of outputs_outside is a name, or what it is and exact: true when it carries no noise", place
+                    )
         runs = m.get("discarded_runs")
         if isinstance(runs, (list, tuple)):
             for i, cost in enumerate(runs):
@@ -381,6 +417,7 @@ def deployment_of(data: Mapping[str, Any], *, spans: Mapping[Path, Span] | None 
     which no guarantee is ever derived.
     """
     loader = _Loader(spans or {}, strict)
+    data = resolved(data)
     loader.known(data, _TOP, (), "word at the top")
     if data.get("audit", 1) != 1 or isinstance(data.get("audit"), bool):
         loader.say("DP672", f"audit: {shown(data['audit'])} is no version of the description; this is version 1", ("audit",))
@@ -432,25 +469,6 @@ def _placed(read: Read, path: str, text: str) -> Deployment:
         return deployment_of(read.data, spans=read.spans, path=path)
     except SpecError as error:
         raise SpecError(error.diagnostics, path=path, text=text) from None
-
-
-_LONGEST_FRACTION = 60
-
-
-def numeric(value: Any) -> Any:
-    """``"1/3"`` and ``"2.5e-3"`` as numbers (infinite when beyond the doubles); anything else unchanged."""
-    if isinstance(value, str):
-        text = value.strip()
-        if text and text[0] in "0123456789.+-":
-            try:
-                if "/" not in text:
-                    return float(text)
-                return float(ratio(text)) if len(text) <= _LONGEST_FRACTION and "e" not in text.lower() else value
-            except OverflowError:
-                return math.inf
-            except (ValueError, ZeroDivisionError):
-                return value
-    return value
 
 
 def _word(word: str, table: Mapping[str, Kind], aliases: Mapping[str, str]) -> str | None:

@@ -94,6 +94,21 @@ class BoundedRangePair:
 
 
 @dataclass(frozen=True, slots=True)
+class GumbelPair:
+    """A Gumbel variable moved up by ``shift`` against one that is not: with E = e^-x exponential, L = shift - E (e^shift - 1)."""
+
+    shift: float
+
+    def tails(self, loss: Array) -> tuple[Array, Array, Array, Array]:
+        d = self.shift
+        below = np.maximum((d - loss) / math.expm1(d), 0.0)  # L > t is E < this, E being of mean 1 under Q and of mean e^-d under P
+        return -np.expm1(-below * math.exp(d)), -np.expm1(-below), np.exp(-below * math.exp(d)), np.exp(-below)
+
+    def reach(self, tail: float) -> tuple[float, float]:
+        return self.shift + math.expm1(-self.shift) * -math.log(tail), self.shift
+
+
+@dataclass(frozen=True, slots=True)
 class Atoms:
     """Finitely many outputs. ``p`` and ``q`` need not sum to one exactly; zero entries give infinite losses."""
 
@@ -140,8 +155,9 @@ class Reversed:
         return q_down, p_down, q_up, p_up
 
     def reach(self, tail: float) -> tuple[float, float]:
+        turned = getattr(self.pair, "turned", None)  # a pair that knows the quantiles of its other law
         # Q(L > b) <= tail and Q(L <= a) <= tail by bisection on the tails
-        return _reach_by_bisection(self, tail)
+        return turned(tail) if turned is not None else _reach_by_bisection(self, tail)
 
 
 def _reach_by_bisection(pair: Pair, tail: float) -> tuple[float, float]:

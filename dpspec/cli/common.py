@@ -111,7 +111,7 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
             return command(*args, **kwargs)
         except SpecError as error:
             if _document.wanted:
-                failure(*error.diagnostics, path=error.path)
+                failure(*error.diagnostics, path=error.path, **({"refused": error.detail} if hasattr(error, "detail") else {}))
             else:
                 show_diagnostics(error, color=use_color(no_color, sys.stderr))
             stop(UNUSABLE if unusable(error) else FINDINGS)

@@ -104,36 +104,20 @@ def init(
     except LimitError as problem:
         refuse(str(problem), "`dpspec ledger init --help` shows limits", "DP710")
     window = None if per is None else _window(per)
-    if relation not in ("replace-one", "add-remove", "zero-out"):
-        refuse(f"{relation!r} is no neighbouring relation", "replace-one, add-remove or zero-out", "DP710")
     book = create(_url(ledger))
     body: dict[str, Any] = {"ledger": book.name}
     if account is not None and limit is not None:
-        sha = None
-        if fingerprint is not None:
-            from dpspec.data.files import digest
-
-            sha = digest(fingerprint, fresh=True)[0]
-        made = book.open(
-            account,
-            limit,
-            data=data or "",
-            unit=unit,
-            relation=relation,
-            model=model,
-            protects=protects,
-            window=window,
-            parent=parent,
-            fingerprint=sha,
-            by=by,
-        )
+        counts = {"unit": unit, "relation": relation, "model": model, "protects": protects}
+        sha = None if fingerprint is None else _content(fingerprint)
+        made = book.open(account, limit, data=data or "", window=window, parent=parent, fingerprint=sha, by=by, **counts)
         body |= described(made)
-    if format is Format.json:
-        emit_json(body)
-        return
-    say(f"ledger {book.name}")
-    if account is not None:
-        say(_described(body))
+    _done(format, body, f"ledger {book.name}" + (f"\n{_described(body)}" if account is not None else ""))
+
+
+def _content(file: Path) -> str:
+    from dpspec.data.files import digest
+
+    return digest(file, fresh=True)[0]
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -293,9 +277,10 @@ def _words(row: dict[str, Any]) -> str:
 def show(
     entry: Annotated[int, typer.Argument(help="its number", show_default=False)],
     ledger: UrlOption = None,
+    format: FormatOption = Format.json,
     no_color: NoColorOption = False,
 ) -> None:
-    """One entry as JSON: its schedule with levels, its costs, its hash.
+    """One entry as JSON (the only form): its schedule with levels, its costs, its hash.
 
     Examples:
 
@@ -352,6 +337,7 @@ def export(
     ledger: UrlOption = None,
     csv: Annotated[bool, typer.Option("--csv", help="one row a charge, in place of JSON lines, one an entry")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="a new file; stdout without", show_default=False)] = None,
+    format: FormatOption = Format.text,
     no_color: NoColorOption = False,
 ) -> None:
     """All entries, with their hashes, for another program or an archive.
@@ -364,7 +350,11 @@ def export(
     """
     from dpspec.ledger.export import csv_lines, json_lines
 
-    lines = (csv_lines if csv else json_lines)(_opened(ledger))
+    book = _opened(ledger)
+    lines = (csv_lines if csv else json_lines)(book)
+    if format is Format.json and out is None:
+        emit_json({"ledger": book.name, **({"csv": list(lines)} if csv else {"entries": list(book.entries())})})
+        return
     if out is None:
         for line in lines:
             sys.stdout.write(line + "\n")
@@ -376,6 +366,8 @@ def export(
     with stream:
         for line in lines:
             stream.write(line + "\n")
+    if format is Format.json:
+        emit_json({"ledger": book.name, "written": str(out)})
 
 
 @app.command("close", short_help="charge nothing more to an account")

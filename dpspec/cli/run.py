@@ -74,6 +74,10 @@ def command(
         note(f"error: {lost.filename or out}: {lost.strerror}; the release was made and is paid for: its record follows on stdout, keep it")
         emit_json(lost.record.to_json())
         stop(UNUSABLE)
+    except BaseException as error:
+        for words in getattr(error, "__notes__", ()):
+            note(words)
+        raise
     entry = record.body["ledger"]
     if entry is not None and not entry["committed"]:
         note(f"DP714: the release was made, and its entry {entry['entry']} could not be committed: it stays open and counts in full")

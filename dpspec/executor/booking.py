@@ -2,7 +2,8 @@
 
 Whether an account admits a release depends on the plan and on the ledger, never on the records, so a refusal is the same for all
 neighbours, and so is the reservation: once it is written the run goes on to the end or leaves it open. A failure before it (a file that is
-not there, records that contradict the plan) charges nothing, because nothing was drawn. Commits have no time.
+not there, records that contradict the plan) charges nothing, because nothing was drawn. All entries of a run are dated by its start, and
+commits have no time.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpspec.compiler.plan import Plan, schedule_json
 from dpspec.ledger.book import Ledger, Refused, Reservation, refuse
+from dpspec.ledger.clock import stopped
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from dpspec.ledger.costs import Cost
 
 _PLANS = 12  # a search for the largest budget makes at most so many
+_PATIENCE = 30.0  # seconds that a refusal may search
 
 
 @dataclass
@@ -41,6 +44,15 @@ class Booking:
     def reserve(self) -> None:
         """Before the first draw; raises when the account does not admit the release, or the ledger cannot be written."""
         self.made = self.ledger.reserve(self.account, self.schedule, analysis=self.analysis, plan=self.plan)
+
+    def broken(self, error: BaseException) -> None:
+        """The run ended in between: says so beside the error."""
+        if self.made is not None:
+            error.add_note(
+                f"DP711: entry {self.made.seq} of account {self.account} is reserved and counts in full until somebody resolves it "
+                "(dpspec ledger resolve)"
+            )
+        self.ledger.dispose()
 
     def committed(self) -> dict[str, Any]:
         """After the last draw: what the record says of its entry. A commit that cannot be written loses no release and frees no budget."""
@@ -66,7 +78,9 @@ def booked(plan: Plan, ledger: str | None, account: str | None, *, data_file: Pa
     draft = plan.draft
     if draft.analysis.data.status != "private":
         refuse("DP703", "the data of this spec are public, and no account counts what is public", "leave the ledger out")
-    booking = Booking(Ledger(ledger), account, schedule_json(draft), draft.analysis.name, plan.sha256)
+    book = Ledger(ledger)
+    book.time = stopped(book.time)
+    booking = Booking(book, account, schedule_json(draft), draft.analysis.name, plan.sha256)
     _same_data(booking.ledger.account(account), plan, data_file, memory)
     try:
         booking.ledger.check(account, booking.schedule)
@@ -100,8 +114,11 @@ def _with_fit(refused: Refused, booking: Booking, plan: Plan) -> Refused:
     (d,) = refused.diagnostics
     if d.code != "DP701":
         return refused
-    found = largest(plan.draft.parsed, booking.ledger.room(booking.account))
-    words = "no budget of this analysis fits" if found is None else f"this analysis fits at {found.word} = {found.value}"
+    try:
+        found = largest(plan.draft.parsed, booking.ledger.room(booking.account), seconds=_PATIENCE)
+        words = "no budget of this analysis fits" if found is None else f"this analysis fits at {found.word} = {found.value}"
+    except TimeoutError:
+        found, words = None, "whether a smaller budget fits takes longer to say (--fit)"
     detail = {**refused.detail, "fits": None if found is None else {found.word: found.value}}
     return Refused(replace(d, message=f"{d.message}; {words}"), detail)
 
@@ -115,11 +132,14 @@ class Fit:
     plan: Plan
 
 
-def largest(parsed: Parsed, room: list[tuple[Account, Cost]]) -> Fit | None:
+def largest(parsed: Parsed, room: list[tuple[Account, Cost]], *, seconds: float = math.inf) -> Fit | None:
     """The largest budget, to four figures, at which a spec's plan fits into an account and all that it belongs to; None when none does.
 
-    Searched on real plans, since the algorithm and its steps may change with the budget; only a plan that fits is returned.
+    Searched on real plans, since the algorithm and its steps may change with the budget; only a plan that fits is returned. After
+    ``seconds`` the largest found so far; raises TimeoutError where there is none.
     """
+    import time
+
     from dpspec.executor.planning import budget_name
 
     word = budget_name(parsed)
@@ -127,6 +147,7 @@ def largest(parsed: Parsed, room: list[tuple[Account, Cost]]) -> Fit | None:
     if spent >= 1:
         return None
     best: Fit | None = None
+    until = time.monotonic() + seconds
     value = own_budget(parsed, word)
     low, high = (0.0, 0.0), (math.inf, 0.0)  # (budget, log of the share of what is left)
     for _ in range(_PLANS):
@@ -140,6 +161,10 @@ def largest(parsed: Parsed, room: list[tuple[Account, Cost]]) -> Fit | None:
                 break
         else:
             high = (float(Fraction(text)), math.log(share) if math.isfinite(share) else math.inf)
+        if time.monotonic() > until:
+            if best is None:
+                raise TimeoutError
+            break
         value = _next(low, high)
         if not 1e-6 <= value <= 1e4 or (low[0] > 0 and high[0] / low[0] < 1.0002):
             break

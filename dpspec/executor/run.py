@@ -53,16 +53,24 @@ def run(
     (DP327), and :class:`~dpspec.executor.record.NotWritten`, which holds the record, when the disk fails after the draws.
     """
     from dpspec.data.problems import fail
-    from dpspec.executor.booking import booked
     from dpspec.executor.folder import claimed
 
     if x is None and y is not None:
         fail("DP515", "y comes without x", "plan.run(x, y)")
     if x is not None and data_file is not None:
         fail("DP515", f"the records come twice: in memory, and from {data_file}", "leave one of them out")
-    booking = booked(plan, ledger, account, data_file=data_file, memory=x is not None)
+    booking = None
+    if ledger is not None or account is not None:
+        from dpspec.executor.booking import booked
+
+        booking = booked(plan, ledger, account, data_file=data_file, memory=x is not None)
     with claimed(out, tuple(r.release.name for r in plan.draft.releases)):
-        record = _released(plan, x, y, data_file, progress, booking)
+        try:
+            record = _released(plan, x, y, data_file, progress, booking)
+        except BaseException as error:
+            if booking is not None:
+                booking.broken(error)
+            raise
         if out is not None:
             try:
                 record.write(out)

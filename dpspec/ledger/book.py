@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, get_args
 
 import sqlalchemy as sa
 
@@ -16,9 +16,11 @@ from dpspec.ledger.costs import UNIT, Cost, added, cost_of, finite
 from dpspec.ledger.limits import Limit, fits, left, used
 from dpspec.privacy.gaussian import float_up
 from dpspec.spec.diagnostics import Diagnostic, SpecError
+from dpspec.spec.model import Model, Neighbours
 
 #: What the plan's schedule says, and an account counts.
 SAME = ("unit", "relation", "model", "protects")
+_KNOWN = {"relation": get_args(Neighbours), "model": get_args(Model), "protects": ("records", "labels", "attributes")}
 
 
 class Refused(SpecError):
@@ -175,6 +177,9 @@ class Ledger:
         except ValueError as problem:
             refuse("DP710", str(problem), "state --per 30days, or --per month")
         counts = {"unit": unit, "relation": relation, "model": model, "protects": protects}
+        for word, known in _KNOWN.items():
+            if counts[word] not in known:
+                refuse("DP710", f"{counts[word]!r} is no {word} of a plan", f"one of {', '.join(known)}")
         body = {
             "data": data,
             **counts,

@@ -1,8 +1,9 @@
-"""Time for windows: it never goes back, and a clock that is set forward frees no budget.
+"""Time for windows: it never goes back, and a clock that is set frees no budget.
 
 An entry's time is at least that of every earlier one. Of each start of a machine that has reserved, the first reservation's time and uptime
-are carried along: a later one of the same start cannot be further from it than the machine has been up since (and two minutes in all),
-whatever its clock says. A machine that was started since, or that is new to the ledger, is believed once, when it comes.
+are carried along: a later one of the same start lies as far behind it as the machine has been up since (and at most two minutes more),
+whatever its clock says. Both bounds matter: what is dated too late frees a window too early, and what is dated too early leaves one too
+soon. A machine that was started since, or that is new to the ledger, is believed once, when it comes.
 """
 
 from __future__ import annotations
@@ -37,13 +38,36 @@ class Clock:
             return ""
 
 
+@dataclass(frozen=True)
+class Stopped(Clock):
+    """A clock that shows one moment: that of a run's start, since how long its records took to load may tell about them."""
+
+    moment: dt.datetime
+    uptime: float
+    machine: str
+
+    def now(self) -> dt.datetime:
+        return self.moment
+
+    def up(self) -> float:
+        return self.uptime
+
+    def boot(self) -> str:
+        return self.machine
+
+
+def stopped(clock: Clock) -> Stopped:
+    return Stopped(clock.now(), clock.up(), clock.boot())
+
+
 def stamp(clock: Clock, last: str | None, anchors: Mapping[str, Any]) -> tuple[dt.datetime, dict[str, Any]]:
     """The time of the next entry, and the anchors to keep with it. ``last``: the latest time in the ledger; ``anchors``: of the last
     reservation, ``[uptime, time]`` for each start of a machine."""
     now, up, boot = clock.now(), clock.up(), clock.boot()
     anchor = anchors.get(boot) if boot else None
-    if anchor is not None and up >= float(anchor[0]):
-        now = min(now, parse(str(anchor[1])) + dt.timedelta(seconds=up - float(anchor[0]) + _SLACK))
+    if anchor is not None:
+        least = parse(str(anchor[1])) + dt.timedelta(seconds=max(0.0, up - float(anchor[0])))
+        now = min(max(now, least), least + dt.timedelta(seconds=_SLACK))
     if last is not None:
         now = max(now, parse(last))
     now = now.replace(microsecond=0)

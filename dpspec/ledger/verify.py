@@ -6,6 +6,7 @@ Everything is replayed from the entries in memory; the index of charges must say
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -205,16 +206,21 @@ def _read(data: Mapping[str, Any]) -> Cost:
 # -------------------------------------------------------------------------------------------------------- the second accountant
 
 
+@functools.lru_cache(maxsize=512)
+def _cached(tree_text: str, relation: str, measures: tuple[str, ...]) -> tuple[tuple[str, float], ...]:
+    tree, levels, _ = from_json(json.loads(tree_text))
+    found = []
+    for measure in measures:
+        each = [_again(measure, way, levels, relation) for way in worlds(tree)]
+        if all(value is not None for value in each):
+            found.append((measure, max(value for value in each if value is not None)))
+    return tuple(found)
+
+
 def again(schedule: Mapping[str, Any], measures: Iterable[str]) -> dict[str, float]:
     """The costs by the second accountant's own sums in doubles, where it has them: rho, mu2, epsilon without sampling, and Renyi
     divergences of Gaussian draws, sampled or not, by dp_accounting."""
-    tree, levels, _ = from_json(schedule["tree"])
-    found: dict[str, float] = {}
-    for measure in measures:
-        each = [_again(measure, way, levels, str(schedule["relation"])) for way in worlds(tree)]
-        if all(value is not None for value in each):
-            found[measure] = max(value for value in each if value is not None)
-    return found
+    return dict(_cached(json.dumps(schedule["tree"], sort_keys=True), str(schedule["relation"]), tuple(measures)))
 
 
 def _again(measure: str, tree: Tree, levels: Mapping[str, float], relation: str) -> float | None:

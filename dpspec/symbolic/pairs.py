@@ -1,4 +1,4 @@
-"""Losses of two records, phi(<w, x1 - x2>, y1, y2): how far apart the gradients of two pairs that share a record are, and the functions.
+"""Losses of two records, phi(<w, x1 - x2>, y1, y2): how far apart the gradients of two pairs that share a record are.
 
 The gradient of a pair is s (x1 - x2), s = phi'. Let x1 - x2 have length at most X. Two pairs that share a record have gradients
 
@@ -12,20 +12,14 @@ in which the label of a record decides the sign of its slopes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from fractions import Fraction
-from functools import lru_cache
-
-import numpy as np
-from numpy.typing import NDArray
 
 from dpspec.domains.domain import Domain, Margin, finite
 from dpspec.symbolic.extrema import Result
 from dpspec.symbolic.losses import constants, drop_free, recognise
-from dpspec.symbolic.margin import MarginLoss
 from dpspec.symbolic.normal import Poly, const, substitute, variables
-from dpspec.symbolic.parts import Case, cases
+from dpspec.symbolic.parts import Case
 
 #: Named losses f(y u) that fall: their slope in u has the sign of -y.
 _FALLING = frozenset({"logistic", "hinge", "squared-hinge", "smoothed-hinge", "exponential", "linear", "sigmoid"})
@@ -81,49 +75,3 @@ def _range(case: Case, result: Result, label: Fraction, margin: Margin, cap: Fra
 
     low, high = derivative_at(case.form, margin.low, label, 1)[0], derivative_at(case.form, margin.high, label, 1)[1]
     return (max(-cap, Fraction(low)) if low > -float("inf") else -cap), (min(cap, Fraction(high)) if high < float("inf") else cap)
-
-
-# ------------------------------------------------------------------------------------------------------------------ functions
-
-Vector = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class PairLoss:
-    """phi(u, y1, y2) and its slope in u, elementwise over arrays that broadcast. ``form`` is in u, y1 and y2; the slopes are evaluated
-    case by case, in the very forms that :mod:`dpspec.symbolic.running` bounds the rounding of. ``labels``: the values of y, where the
-    cases are those of pairs of labels; empty where the loss knows y1 - y2, or no label."""
-
-    name: str
-    form: Poly
-    every: tuple[Case, ...]
-    labels: tuple[Fraction, ...] = ()
-    functions: tuple[MarginLoss, ...] = field(init=False, compare=False, repr=False)
-    table: Mapping[tuple[float, float], int] = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "functions", tuple(MarginLoss(self.name, case.form) for case in self.every))
-        known = (
-            {} if len(self.every) == 1 else {(a, b): pair_case(self.form, self.every, a, b)[0] for a in self.labels for b in self.labels}
-        )
-        object.__setattr__(self, "table", {(float(a), float(b)): k for (a, b), k in known.items()})
-
-    def value(self, u: Vector, y1: Vector | float, y2: Vector | float) -> Vector:
-        return MarginLoss(self.name, self.form).value(u, y1, y2)
-
-    def slope(self, u: Vector, y1: Vector | float, y2: Vector | float) -> Vector:
-        if len(self.functions) == 1:
-            return self.functions[0].derivative(u, np.subtract(y1, y2))
-        first, second = np.broadcast_to(y1, u.shape), np.broadcast_to(y2, u.shape)
-        out = np.zeros(u.shape)
-        for (a, b), k in self.table.items():
-            here = (first == a) & (second == b)
-            if here.any():
-                out[here] = self.functions[k].derivative(u[here])
-        return out
-
-
-@lru_cache(maxsize=64)
-def pair_loss(name: str, form: Poly, y: Domain) -> PairLoss:
-    """The functions of a certified pairwise data part. Raises NoNormalForm as :func:`dpspec.symbolic.parts.cases` does."""
-    return PairLoss(name, form, cases(form, True, y), y.values)

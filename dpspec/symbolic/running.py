@@ -50,7 +50,7 @@ class SlopeError:
 
     def value(self) -> float:
         """A bound of |computed slope - phi'(u, y)| over the doubles u and y of the ranges; infinite where none is proved. Several cases
-        (pairs of labels) are evaluated one by one (:class:`dpspec.symbolic.pairs.PairLoss`)."""
+        (pairs of labels) are evaluated one by one (:class:`dpspec.symbolic.pair_loss.PairLoss`)."""
         if not self.cases or not math.isfinite(self.slope):
             return math.inf
         return max(slope_error(case, self.margin, self.slope) for case in self.cases)

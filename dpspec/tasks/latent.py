@@ -1,22 +1,27 @@
-"""``fit gmm(2)``, ``fit mixture-of-regressions(2)``: models with a hidden sign, z = 1 or -1 with probability 1/2 each.
+"""``fit gmm(2)``, ``fit mixture-of-regressions(2)``, ``fit regression-with-missing(p)``: beta* and what is not seen.
 
-==========================  =========================================  ==========================================
-model                       records                                    gradient of Q(.; beta) at beta, of one record
-==========================  =========================================  ==========================================
-gmm(2)                      x = z beta* + sigma N(0, I)                tanh(<beta, x>/sigma^2) x - beta
-mixture-of-regressions(2)   y = z <beta*, x> + sigma N(0, 1)           (tanh(y <beta, x>/sigma^2) y - <beta, x>) x
-==========================  =========================================  ==========================================
+=============================  ====================================  =============================================================
+model                          records                               gradient of Q(.; beta) at beta, of one record
+=============================  ====================================  =============================================================
+gmm(2)                         x = z beta* + sigma N(0, I)           tanh(<beta, x>/sigma^2) x - beta
+mixture-of-regressions(2)      y = z <beta*, x> + sigma N(0, 1)      (tanh(y <beta, x>/sigma^2) y - <beta, x>) x
+regression-with-missing(p)     y = <beta*, x> + sigma N(0, 1)        r x_j sigma^2/q where x_j is seen, (r^2/q - 1) beta_j sigma^2/q where
+                                                                     it is not; r = y - <beta, x seen>, q = sigma^2 + |beta not seen|^2
+=============================  ====================================  =============================================================
 
-sigma is known and public: a constant of the data section. beta* is known up to its sign. The gradients are sigma^2 times those of the log
-likelihood (Fisher), so Q is 1-smooth and 1-strongly concave, and one step of length 1 is the M-step (gmm). 000 (7.45), (7.47) and 002
-(5), (7) print the posterior 1/(1 + exp(-u)), which lacks a factor 2 in the exponent: that of z = 1 is 1/(1 + exp(-2 u)), u the argument
-of tanh, and the printed form is not consistent with itself (where
-|beta*|/sigma <= 1 its only fixed point is 0).
+z is 1 or -1 with probability 1/2 each, so beta* of a mixture is known up to its sign. Entries of x are missing with probability p each,
+independently (NaN in the records). sigma is known and public: a constant of the data section. The gradients are sigma^2 times those of the
+log likelihood (Fisher), so where E x x^T = I (regressions) Q is 1-smooth and 1-strongly concave; one step of length 1 is the M-step of gmm.
+
+000 (7.45), (7.47) and 002 (5), (7) print the posterior of z = 1 as 1/(1 + exp(-u)), which lacks a factor 2 in the exponent: it is
+1/(1 + exp(-2 u)), u the argument of tanh, and the printed form is not consistent with itself (where |beta*|/sigma <= 1 its only fixed
+point is 0). Their K of missing entries, (7.51), is no posterior moment either: (r^2/q - 1) beta_j without sigma^2/q, right at beta* alone.
 
 How large a gradient is, at beta = beta*, *derived*: the posterior mean of z is self-consistent, E[tanh(u) x] = beta* (gmm), and a square
 is at most the complete one's, so a coordinate has E g_j^2 <= E x_j^2 - beta*_j^2 = sigma^2; in the mixture of regressions, given x,
-E[(tanh(u) y - <beta*, x>)^2] <= E y^2 - <beta*, x>^2 = sigma^2, so E g_j^2 <= sigma^2 E x_j^2. That is the fact ``gradient_sd``, for x of
-unit second moments unless `moment(order 2, bound t) of x` says otherwise.
+E[(tanh(u) y - <beta*, x>)^2] <= E y^2 - <beta*, x>^2 = sigma^2, so E g_j^2 <= sigma^2 E x_j^2; with missing entries r is N(0, q), so an
+entry that is seen gives x_j^2 sigma^4/q, and one that is not 2 beta*_j^2 sigma^4/q^2 <= sigma^2/2 by q >= sigma^2 + beta*_j^2. That is the
+fact ``gradient_sd``, for x of unit second moments unless `moment(order 2, bound t) of x` says otherwise.
 
 What the spec may assume, each a fact: ``signal-to-noise(r)``: |beta*|_2 is r sigma (``signal_to_noise``); ``start(q)``: the start is within
 q |beta*|_2 of beta* or of -beta* (``start_within``); ``contraction(g)``: the population gradient at beta is within g |beta - beta*| of
@@ -47,23 +52,21 @@ ASSUMED: Final = {
     "start": Assumption("the start is within q |beta*|_2 of beta* or of -beta*", ("start_within",)),
     "contraction": Assumption("the population gradient at beta is within g |beta - beta*|_2 of that of Q(.; beta*)", ("contraction",)),
 }
-#: kappa of the documents: gradients are contracted within this share of |beta*| (000 Lemmas 7.2.3, 7.2.5).
-KAPPA: Final = {"gmm": 1 / 4, "mixture-of-regressions": 1 / 32}
+#: kappa of the documents: gradients are contracted within this share of |beta*| (000 Lemmas 7.2.3, 7.2.5; with missing entries any below 1
+#: that goes with p).
+KAPPA: Final = {"gmm": 1 / 4, "mixture-of-regressions": 1 / 32, "regression-with-missing": 1 / 2}
 #: In units of their spread, where truncation begins to matter. Products of two normals have exponential tails, and are larger far from
 #: beta*.
-TAILS: Final = {"gmm": 2.0, "mixture-of-regressions": 4.0}
+TAILS: Final = {"gmm": 2.0, "mixture-of-regressions": 4.0, "regression-with-missing": 4.0}
 _BLOCK: Final = 1 << 15
 
 
 class Latent(Protocol):
-    """What an algorithm asks of a latent model. Blocks are rows of records, dense or CSR; NaN and infinite products count as 0, and what a
-    record gives is a function of it and of ``beta`` alone."""
+    """What an algorithm asks of a latent model. Blocks are rows of records, dense or CSR; what a record gives is a function of it and of
+    ``beta`` alone. Mixtures also have ``responsibilities(beta, x, y)``: logarithms of the posterior probabilities of z = 1 and z = -1,
+    (rows, 2), which no record makes NaN."""
 
     sigma: float
-
-    def responsibilities(self, beta: Array, x: Any, y: Any) -> Array:
-        """Logarithms of the posterior probabilities of z = 1 and z = -1, (rows, 2); no record makes one NaN."""
-        ...
 
     def gradients(self, beta: Array, x: Any, y: Any) -> Array:
         """The gradient of each record's q(.; beta) at beta, (rows, d). Entries may be infinite or NaN for records of huge entries."""
@@ -73,7 +76,7 @@ class Latent(Protocol):
 def responses(y: Any) -> Array:
     """Raises ValueError where the records have none."""
     if y is None:
-        raise ValueError("a mixture of regressions needs responses y and the records have none")
+        raise ValueError("a regression needs responses y and the records have none")
     return np.asarray(y, dtype=np.float64)
 
 
@@ -107,13 +110,14 @@ class Mixture:
         with np.errstate(all="ignore"):
             return np.asarray(rows * lean[:, None] - beta)
 
-    def moment(self, x: Any, y: Any) -> Array:
-        """sum x x^T - sigma^2 I: its leading eigenvector is the direction of beta*, its eigenvalue n |beta*|^2."""
-        rows = x if isinstance(x, np.ndarray) else x.toarray()
-        return np.asarray(rows.T @ rows - len(rows) * self.sigma**2 * np.eye(rows.shape[1]))
+    def first(self, records: Any) -> Array:
+        """From the second moment: E x x^T - sigma^2 I = beta* beta*^T."""
 
-    def size(self, eigenvalue: float) -> float:
-        return math.sqrt(max(eigenvalue, 0.0))
+        def moment(x: Any, y: Any) -> Array:
+            rows = x if isinstance(x, np.ndarray) else x.toarray()
+            return np.asarray(rows.T @ rows - len(rows) * self.sigma**2 * np.eye(rows.shape[1]))
+
+        return leading(records, moment, self.sigma)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +140,52 @@ class MixtureOfRegressions:
         with np.errstate(all="ignore"):
             return np.asarray(rows * (np.tanh(lean) * y - fitted)[:, None])
 
-    def moment(self, x: Any, y: Any) -> Array:
-        """sum y^2 (x x^T - I): for standard normal x its mean is 2 n beta* beta*^T."""
+    def first(self, records: Any) -> Array:
+        """For standard normal x: E y^2 (x x^T - I) = 2 beta* beta*^T."""
+
+        def moment(x: Any, y: Any) -> Array:
+            rows, squares = x if isinstance(x, np.ndarray) else x.toarray(), responses(y) ** 2
+            return np.asarray((rows * squares[:, None]).T @ rows - squares.sum() * np.eye(rows.shape[1])) / 2
+
+        return leading(records, moment, self.sigma)
+
+
+def leading(records: Any, moment: Any, least: float) -> Array:
+    """beta where the sum of ``moment`` over the records is about n beta beta^T; of length ``least`` at least."""
+    total = np.zeros((records.d, records.d))
+    for x, y in records.blocks(_BLOCK):
+        total += moment(x, y)
+    values, vectors = np.linalg.eigh(total / records.n)
+    return np.asarray(vectors[:, -1] * max(math.sqrt(max(float(values[-1]), 0.0)), least))
+
+
+@dataclass(frozen=True, slots=True)
+class RegressionWithMissing:
+    """regression-with-missing(p): linear regression on records with entries that are not there (NaN)."""
+
+    sigma: float
+
+    def gradients(self, beta: Array, x: Any, y: Any) -> Array:
         rows = x if isinstance(x, np.ndarray) else x.toarray()
-        squares = responses(y) ** 2
-        return np.asarray((rows * squares[:, None]).T @ rows - squares.sum() * np.eye(rows.shape[1])) / 2
+        gone = np.isnan(rows)
+        seen, square = np.where(gone, 0.0, rows), self.sigma**2
+        with np.errstate(all="ignore"):
+            rest = responses(y) - margins(seen, beta)
+            spread = square + margins(gone.astype(np.float64), beta * beta)
+            guessed = np.where(gone, beta, 0.0) * (rest / spread * rest - 1)[:, None]
+            return np.asarray((seen * rest[:, None] + guessed) * (square / spread)[:, None])
 
-    def size(self, eigenvalue: float) -> float:
-        return math.sqrt(max(eigenvalue, 0.0))
+    def first(self, records: Any) -> Array:
+        """For standard normal x: E[y x_j given that x_j is seen] = beta*_j."""
+        total, seen = np.zeros(records.d), np.zeros(records.d)
+        for x, y in records.blocks(_BLOCK):
+            rows = x if isinstance(x, np.ndarray) else x.toarray()
+            total += np.nansum(rows * responses(y)[:, None], axis=0)
+            seen += (~np.isnan(rows)).sum(axis=0)
+        return np.asarray(total / np.maximum(seen, 1.0))
 
 
-MODELS: Final = {"gmm": Mixture, "mixture-of-regressions": MixtureOfRegressions}
+MODELS: Final = {"gmm": Mixture, "mixture-of-regressions": MixtureOfRegressions, "regression-with-missing": RegressionWithMissing}
 
 
 def facts(binding: Binding) -> Mapping[str, float]:
@@ -157,23 +196,21 @@ def facts(binding: Binding) -> Mapping[str, float]:
         return {}
     sigma, kappa = known["sigma"], KAPPA[model]
     second = known.get("moment_bound_x", 1.0) ** (2 / known.get("moment_order_x", 2.0)) if model != "gmm" else 1.0
+    second = max(second, 0.5) if model == "regression-with-missing" else second
     found = {"gradient_sd": sigma * math.sqrt(second), "tails": TAILS[model], "kappa": kappa}
     if "signal_to_noise" in known:
         size = known["signal_to_noise"] * sigma
         mean = math.hypot(size, sigma) + (1 + kappa) * size
         lines = math.sqrt(3 * size**2 + sigma**2) + math.sqrt(3) * (1 + kappa) * size
-        found["gradient_moment"] = mean**2 if model == "gmm" else lines**2
+        whole = sigma**2 + (1 + kappa**2) * size**2
+        missing = max(3 * whole, 3 * whole**2 / (4 * sigma**2) + (1 + kappa) ** 2 * size**2)
+        found["gradient_moment"] = {"gmm": mean**2, "mixture-of-regressions": lines**2, "regression-with-missing": missing}[model]
     return found
 
 
 def check(binding: Binding) -> Iterable[Refusal]:
     node = binding.node
-    if node.model not in MODELS:
-        yield Refusal(
-            f"{node.model} is not fitted yet: records with missing entries are not read",
-            f"fit {' or fit '.join(f'{name}(2)' for name in MODELS)}",
-        )
-    elif (parts := _parts(node)) is not None and parts != 2:
+    if node.model != "regression-with-missing" and (parts := _parts(node)) is not None and parts != 2:
         yield Refusal(f"{node.model}({parts:g}): two components, of opposite means, are fitted", f"fit {node.model}(2)")
     sigma = binding.problem.facts.get("sigma")
     if sigma is None or not 1e-100 <= sigma <= 1e100:
@@ -184,10 +221,13 @@ def check(binding: Binding) -> Iterable[Refusal]:
             "it is public: sigma = 0.5 in the data section",
             code="DP411",
         )
-    if node.model == "mixture-of-regressions" and not _has_response(binding):
-        yield Refusal(
-            "a mixture of regressions has responses y, and the laws of this spec have none", "y = rademacher*<x, theta> + normal(0, 1)"
-        )
+    if labelled(node) and not _has_response(binding):
+        yield Refusal("a regression has responses y, and the laws of this spec have none", "y = rademacher*<x, theta> + normal(0, 1)")
+
+
+def labelled(node: Any) -> bool:
+    """Whether the model has responses y."""
+    return bool(node.model != "gmm")
 
 
 def _has_response(binding: Binding) -> bool:
@@ -205,23 +245,16 @@ def bind(binding: Binding) -> Any:
 
 
 def reference(records: Any, problem: Problem, settings: Mapping[str, Any]) -> Reference:
-    """Gradient EM without noise from the leading direction of the moments, 200 steps of length 1 or until it stands still."""
-    model: Any = problem.oracle
-    moment = np.zeros((records.d, records.d))
-    for x, y in records.blocks(_BLOCK):
-        moment += model.moment(x, y)
-    values, vectors = np.linalg.eigh(moment / records.n)
-    beta = vectors[:, -1] * max(model.size(float(values[-1])), problem.facts["sigma"])
-    for _ in range(200):
-        step = sum(model.gradients(beta, x, y).sum(axis=0) for x, y in records.blocks(_BLOCK)) / records.n
-        beta = beta + step
-        if float(np.linalg.norm(step)) <= 1e-9 * float(np.linalg.norm(beta)):
-            break
-    return beta, None
+    """Gradient EM without noise, :mod:`dpspec.algorithms.em.gradient_em`."""
+    from dpspec.algorithms.em.gradient_em import climb
+
+    return climb(records, problem.oracle, 200, 1.0, 1e-9), None
 
 
 def up_to_sign(beta: Array, trial: Trial) -> float:
-    """min(|beta - beta*|_2, |beta + beta*|_2): the sign of a symmetric mixture is a name."""
+    """min(|beta - beta*|_2, |beta + beta*|_2): the sign of a symmetric mixture is a name; that of a regression is not."""
+    if trial.problem.task.model == "regression-with-missing":
+        return float(np.linalg.norm(beta - trial.true))
     return min(float(np.linalg.norm(beta - trial.true)), float(np.linalg.norm(beta + trial.true)))
 
 
@@ -240,5 +273,6 @@ TASK = Task(
     bind=bind,
     reference=reference,
     truth=parameter,
-    labelled=lambda node: node.model == "mixture-of-regressions",
+    labelled=labelled,
+    missing=lambda node: node.model == "regression-with-missing",
 )

@@ -246,7 +246,7 @@ def test_check_imports_nothing_heavy(spec: Path) -> None:
         "import sys; sys.argv = ['dpspec', 'check', sys.argv[1]]\n"
         "from dpspec.cli.main import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "slow = ('sympy', 'scipy.stats', 'dp_accounting', 'opendp', 'sklearn', 'pandas', 'pyarrow', 'rich')\n"
+        "slow = ('sympy', 'scipy.stats', 'dp_accounting', 'opendp', 'sklearn', 'pandas', 'pyarrow', 'rich', 'sqlalchemy')\n"
         "heavy = [m for m in slow if m in sys.modules]\n"
         "print('heavy:', heavy)"
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dpspec.ledger.book import Ledger, Refused, create
@@ -200,7 +200,7 @@ def test_a_refusal_says_what_is_left_and_who_took_how_much(fresh):
 def test_what_does_not_add_up_is_refused(fresh):
     ledger = fresh()
     ledger.open("a", make_limit(rho="1"), data="d", **COUNTS)
-    for word, other in (("unit", "household"), ("relation", "replace-one"), ("model", "local"), ("protects", "labels")):
+    for word, other in (("unit", "household"), ("relation", "replace-one"), ("model", "nldp"), ("protects", "labels")):
         with pytest.raises(SpecError, match="DP703"):
             ledger.reserve("a", releases.gaussian(4.0, **{word: other}))
         with pytest.raises(SpecError, match="DP710"):
@@ -264,8 +264,12 @@ MOVES = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moves=MOVES)
+@example(
+    moves=[("ask",), ("jump", -100 * DAY), ("wait", 20 * DAY), ("wait", 20 * DAY), *[("ask",)] * 3, ("jump", 100 * DAY), *[("ask",)] * 4]
+)
+@example(moves=[*[("ask",)] * 4, ("jump", 100 * DAY), *[("ask",)] * 4])
 def test_no_window_holds_too_much_whatever_the_clock_says(fresh, moves):
     """Four releases of 1/32 a rolling window of 30 days, in time that has really gone by, from the first release on."""
     clock = Hands()

@@ -80,6 +80,9 @@ def test_a_run_reserves_commits_and_its_record_names_the_entry(folder: Path):
     assert verify(Ledger(url), [("record", record)])["findings"] == []
     assert [e["at"] for e in Ledger(url).entries()][2] is None  # when a run on private data ended tells about them
     refused = call(*words, "--out", str(folder / "o2"))
+    detail = json.loads(call(*words, "--format", "json").stdout)["refused"]
+    assert (detail["account"], detail["open"], detail["largest"][0]["releases"]) == ("team", [], 1)
+    assert float(detail["fits"]["epsilon"]) < 1
     assert refused.code == 1
     assert not (folder / "o2").exists()
     assert "DP701" in refused.stderr
@@ -136,8 +139,9 @@ def test_nothing_is_charged_before_the_first_draw_and_everything_after(plan: Any
     plan.run(x[:, :2], x[:, 2], ledger=url, account="team")
     assert seen == [["open", "reserve"]] * 3
     monkeypatch.setattr(Release, "draw", lambda *_, **__: (_ for _ in ()).throw(RuntimeError("a fault")))
-    with pytest.raises(Exception, match="DP327"):
+    with pytest.raises(Exception, match="DP327") as error:
         plan.run(x[:, :2], x[:, 2], ledger=url, account="team")
+    assert [words[:34] for words in error.value.__notes__] == ["DP711: entry 4 of account team is r"[:34]]
     assert kinds(url) == ["open", "reserve", "commit", "reserve"]
     assert [r["entry"] for r in Ledger(url).status("team")["open"]] == [4]
 
@@ -155,6 +159,27 @@ def test_neighbours_leave_the_same_entries_and_end_in_the_same_way(plan: Any, tm
         named = {k: record.body["ledger"][k] for k in ("account", "entry", "committed")}
         shown.append((rows, body["charges"], body["schedule"], named))
     assert shown[0] == shown[1] == shown[2]
+
+
+def test_a_run_looks_at_the_clock_once_before_it_reads(plan: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """How long records took to load would stand in the time of the reservation otherwise."""
+    import datetime as dt
+
+    from dpspec.ledger.clock import Clock, text
+
+    url = opened(tmp_path)
+    looked: list[dt.datetime] = []
+
+    def hourly(_: Any) -> dt.datetime:
+        looked.append(dt.datetime(2030, 1, 1, len(looked), tzinfo=dt.UTC))
+        return looked[-1]
+
+    monkeypatch.setattr(Clock, "now", hourly)
+    monkeypatch.setattr(Clock, "boot", lambda _: "")
+    x = records()
+    plan.run(x[:, :2], x[:, 2], ledger=url, account="team")
+    assert len(looked) == 1
+    assert [e["at"] for e in Ledger(url).entries()][1:] == [text(looked[0]), None]
 
 
 def test_a_commit_that_cannot_be_written_loses_no_release(plan: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

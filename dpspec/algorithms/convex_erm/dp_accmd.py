@@ -90,11 +90,16 @@ CARD = Card(
             _EVIDENCE + "test_dp_accmd_spends_its_budget_exactly",
             "text",
         ),
-        Fault("000 Theorem 3.1.7: no V(x*, x_0)", "the proof ends with a factor sqrt(V(x*, x_0))", "the explicit bound", "utility"),
+        Fault(
+            "000 Theorem 3.1.7: no V(x*, x_0)",
+            "the proof ends with a factor sqrt(V(x*, x_0))",
+            "docs/faults.md#mirror-descent-distance",
+            "utility",
+        ),
         Fault(
             "000 Algorithm 3.1.4: alpha = (k + 2)/(4 L)",
             "the smoothness constant in the set's norm is L |C|_2^2: alpha = (k + 2)/(4 L |C|_2^2)",
-            "the explicit bound",
+            "docs/faults.md#mirror-descent-step",
             "utility",
         ),
     ),

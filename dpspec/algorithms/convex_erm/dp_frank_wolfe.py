@@ -103,7 +103,12 @@ CARD = Card(
             _EVIDENCE + "test_half_the_laplace_scale_is_not_enough",
             "privacy",
         ),
-        Fault("000 Table 3.3: gradient complexity (n epsilon)^(2/3)", "that counts iterations: each reads n records", "cost", "text"),
+        Fault(
+            "000 Table 3.3: gradient complexity (n epsilon)^(2/3)",
+            "that counts iterations: each reads n records",
+            "docs/faults.md#frank-wolfe-gradients",
+            "text",
+        ),
     ),
     cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*n*(features + 1)"},
     spec="specs/convex_erm/dp-frank-wolfe.dps",

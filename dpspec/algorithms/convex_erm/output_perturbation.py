@@ -96,7 +96,7 @@ CARD = Card(
         Fault(
             "000 section 3.1.5: the comparator DP-GD",
             "the cited paper is output perturbation; noisy gradient descent is dp-gd, and both are here",
-            "dpspec.algorithms.convex_erm.dp_gd",
+            "docs/faults.md#comparator-of-output-perturbation",
             "text",
         ),
     ),

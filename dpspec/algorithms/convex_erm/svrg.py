@@ -50,7 +50,7 @@ CARD = Card(
         Fault(
             "000 section 3.1.5: the optimality gap is plotted against the exact optimum",
             "the optimum is a function of the records: the gap is a diagnostic of a study and must not be released",
-            "dpspec run writes no measure of error",
+            "docs/faults.md#optimum-is-private",
             "text",
         ),
     ),

@@ -103,11 +103,16 @@ CARD = Card(
             _EVIDENCE + "test_the_interval_of_the_theorem_is_empty_below_millions_of_tasks",
             "utility",
         ),
-        Fault("000 remark after Theorem 7.1.2: the bound becomes 1/2 at epsilon = 0", "2 exp(0) = 2: no bound", "derivation", "text"),
+        Fault(
+            "000 remark after Theorem 7.1.2: the bound becomes 1/2 at epsilon = 0",
+            "2 exp(0) = 2: no bound",
+            "docs/faults.md#bound-without-reports",
+            "text",
+        ),
         Fault(
             "000 remark after Theorem 7.1.3: the rate is O(1/(m epsilon^2))",
             "of the squared error; (7.17) is its root",
-            "derivation",
+            "docs/faults.md#rate-of-a-root",
             "text",
         ),
     ),
@@ -158,7 +163,7 @@ def debiased(right: Any, named: Any, true: float, classes: int, symbols: int) ->
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     """Those whose conditions hold at these sizes: none, but for very many workers and tasks."""
-    if "ability" not in p.facts or p.facts["classes"] != 2 or p.facts["abstaining"] or p.d < 9:
+    if "ability" not in p.facts or answers.symbols(p, t) != 2 or p.d < 9:
         return {}
     scale, n, d = calibrated.scale("answer"), p.n, p.d
     wisdom, root = p.facts["ability"] / scale**2, math.sqrt(math.log(d) / d)

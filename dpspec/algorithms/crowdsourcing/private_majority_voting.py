@@ -111,7 +111,12 @@ CARD = Card(
             _EVIDENCE + "test_the_printed_berry_esseen_distance_is_exceeded",
             "text",
         ),
-        Fault("000 display before (7.37): >= -k/sqrt(n - k) inside the probability", "below -k/sqrt(n - k), strictly", "proof", "text"),
+        Fault(
+            "000 display before (7.37): >= -k/sqrt(n - k) inside the probability",
+            "below -k/sqrt(n - k), strictly",
+            "docs/faults.md#strict-side",
+            "text",
+        ),
         Fault(
             "000 Theorem 7.1.4: private Dawid-Skene errs at most 2 exp(-a^2 k/2) on this instance, by Theorem 7.1.2",
             "that proof needs a wisdom of 16 log(1/lam) sqrt(log(m)/n), and this instance has a^2 n^(delta0 - 1), less and less of it",
@@ -173,7 +178,7 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
 
             found["Binomial tail (Hoeffding 1956, Theorem 4), by the expression at most"] = float(bdtr(n // 2, n, (1 + lean) / 2))
     experts = p.facts.get("experts", 0.0)
-    if two and 0 < experts < n and not p.facts["abstaining"]:
+    if answers.symbols(p, t) == 2 and 0 < experts < n:
         spammers = n - experts
         found["000 Theorem 7.1.4 with the repaired proof"] = max(
             0.0, math.erfc(experts / math.sqrt(2 * spammers)) / 2 - 0.4748 / math.sqrt(spammers)

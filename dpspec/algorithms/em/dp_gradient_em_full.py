@@ -29,13 +29,12 @@ Privacy does not need it.
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from dpspec.algorithms import robust_mean as robust
-from dpspec.algorithms import sums
-from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
+from dpspec.algorithms.card import Bound, Card, Fault, Problem, Source, Tunable, Tunables
+from dpspec.algorithms.em import _steps as steps
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
@@ -43,15 +42,6 @@ from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Repeat, Tree
 
 _EVIDENCE = "tests/algorithms/em/test_dp_gradient_em_full.py::"
-_ROBUST = "tests/algorithms/sparse/test_robust.py::"
-
-
-class Model(Protocol):
-    """What it asks of the latent model."""
-
-    def gradients(self, beta: Any, x: Any, y: Any) -> Any:
-        """The gradient of each record's Q(.; beta) at beta, (rows, d), a function of the record and of beta alone."""
-
 
 CARD = Card(
     id="dp-gradient-em-full",
@@ -65,27 +55,18 @@ CARD = Card(
         Source("000", "7.2.4", "", ("Theorem 7.2.4", "Theorem 7.2.5")),
     ),
     summary="Truncated gradients of bounded influence, whatever a record holds; T noisy steps; components of opposite parameters.",
-    needs=(
-        Need(
-            "x",
-            "privacy",
-            "a record has bounded influence",
-            enforced_by="the kernel is bounded whatever a record's gradient is",
-        ),
-        Need("signal-to-noise", "utility", "|beta*| is large against sigma: EM contracts around beta*"),
-        Need("start", "utility", "the start is within |beta*|/8 of beta* or -beta* (gmm; |beta*|/64 for regressions)"),
-    ),
-    options={"start": ("random", "diagonal")},
+    needs=steps.NEEDS,
+    options={"start": steps.START},
     tunables={
-        "zeta": Tunable("1/20", "the probability that the bound fails", minimum=1e-12, maximum=0.5),
+        "zeta": steps.ZETA,
         "T": Tunable(
-            "ceil(2 + log(n)/2 + log(1/kappa)/log(2))",
+            steps.ROUNDS,
             "000: O(log n), as errors shrink by a factor a round; and some to come near",
             integer=True,
             minimum=1,
             maximum=10_000,
         ),
-        "eta": Tunable("1", "2/(smoothness + strong concavity), both 1 for these models (000 Theorem 7.2.3)", minimum=1e-6, maximum=1.0),
+        "eta": steps.ETA,
         "b": Tunable("log(d/zeta)", "000 Algorithm 7.2.56", minimum=0.05, maximum=1e4),
         "s": Tunable(
             "tails*gradient_sd",
@@ -93,10 +74,8 @@ CARD = Card(
             minimum=1e-100,
             maximum=1e100,
         ),
-        "tau": Tunable(
-            "gradient_moment else gradient_sd^2", "second moment of a gradient's coordinate; only bounds use it", minimum=1e-200
-        ),
-        "radius": Tunable("signal_to_noise*sigma else 2*sigma", "length of the start", minimum=1e-100, maximum=1e100),
+        "tau": steps.TAU,
+        "radius": steps.RADIUS,
     },
     bounds=(
         Bound(
@@ -113,12 +92,12 @@ CARD = Card(
             "l2-error-up-to-sign",
             "explicit",
             "upper",
-            "contraction^T*start_within*radius + (sqrt(d)*(tau*(1 + 1/b)/(2*s) + s*(b/2 + log(4*d*T/zeta))/n)"
-            " + scale*(sqrt(d) + sqrt(2*log(2*T/zeta))))/(1 - contraction)",
+            "(1 - eta*(1 - contraction))^T*start_within*signal_to_noise*sigma + (sqrt(d)*(tau*(1 + 1/b)/(2*s)"
+            " + s*(b/2 + log(4*d*T/zeta))/n) + scale*(sqrt(d) + sqrt(2*log(2*T/zeta))))/(1 - contraction)",
             "claimed",
-            "contraction and 002 equation (36), a step of length 1",
+            "contraction and 002 equation (36)",
             probability="1 - zeta",
-            conditions="as if each round had fresh records",
+            conditions="as if each round had fresh records; shown where the iterates stay within kappa |beta*|",
         ),
         Bound(
             "l2-error-up-to-sign",
@@ -132,29 +111,12 @@ CARD = Card(
         ),
     ),
     faults=(
-        Fault(
-            "000 Algorithm 7.2.56: the closed form bounds the influence of a record",
-            "not in doubles: it cancels for large entries and is NaN for tiny, huge and missing ones, and NaN plus noise is NaN",
-            _ROBUST + "test_the_bare_closed_form_breaks_its_bound",
-            "privacy",
-        ),
+        *steps.FAULTS,
         Fault(
             "000 Algorithm 7.2.56: sigma^2 = 8 tau d T/(9 b n etilde^2)",
             "right for 000's own s and b alone, at another it is too little or too much. The sensitivity is 2 cap s sqrt(d)/n",
             _EVIDENCE + "test_the_printed_noise_is_too_little_at_a_larger_scale",
             "privacy",
-        ),
-        Fault(
-            "000 Algorithm 7.2.56: tau and beta_0 are inputs; Assumption 7.2.1: known",
-            "computed from the records they are releases that nobody pays for: here s, tau and the start are public",
-            _EVIDENCE + "test_a_start_from_the_records_would_show_them",
-            "privacy",
-        ),
-        Fault(
-            "000 (7.45), (7.47): w = 1/(1 + exp(-<beta, y>/sigma^2))",
-            "the posterior has 2<beta, y>/sigma^2; the printed step ends elsewhere, and at 0 for signal-to-noise ratios up to 1",
-            _EVIDENCE + "test_the_printed_posterior_is_not_self_consistent",
-            "utility",
         ),
         Fault(
             "000 Theorem 7.2.3, (7.63): R multiplies the error, log(1/delta) log(1/zeta) stand outside the root",
@@ -164,26 +126,14 @@ CARD = Card(
         ),
         Fault(
             "000 proof of Theorem 7.2.3, (7.76) to (7.78): the mean bound of independent records at beta_{t-1}",
-            "beta_{t-1} was computed from the same records: claimed. Privacy is unaffected",
-            "proof",
-            "text",
-        ),
-        Fault(
-            "000 Lemma 7.2.4: tau = O(|beta*|_inf^2 + sigma^2) for all beta of the ball",
-            "the mean of a gradient alone may be kappa |beta*|_2 in one coordinate; at the truth it is sigma^2 (here, derived)",
-            _EVIDENCE + "test_a_gradient_at_the_truth_spreads_by_at_most_sigma",
-            "utility",
-        ),
-        Fault(
-            "000 section 7.2.7: |beta - beta*| with a random start",
-            "half of the starts end at -beta*: measured up to sign",
-            _EVIDENCE + "test_half_of_the_random_starts_end_at_the_other_sign",
+            "beta_{t-1} was computed from the same records: claimed. Privacy is unaffected; dp-gradient-em-split has fresh ones",
+            "docs/faults.md#records-are-used-again",
             "text",
         ),
         Fault(
             "000 (7.77): |a + b|^2 <= |a|^2 + |b|^2, and line 10012 a Gaussian tail without its 2",
             "the explicit bound counts both",
-            "proof",
+            "docs/faults.md#sum-of-two-errors",
             "text",
         ),
     ),
@@ -193,42 +143,24 @@ CARD = Card(
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
-    if "sigma" not in p.facts:
-        return "the noise level of the model is not stated: sigma = 0.5 in the data section"
-    return None
-
-
-def sensitivity(p: Problem, t: Tunables) -> float:
-    """l2 distance of the robust mean of gradients between neighbours, with the public n as divisor."""
-    moved = 1.0 if p.neighbours == "add-remove" else 2.0
-    exact = moved * robust.supremum(t.b) * t.s * math.sqrt(p.d) / p.n
-    return sums.sensitivity(exact, p.n, moved, hidden=p.neighbours == "add-remove")
+    return steps.refusal(p)
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:
-    return Repeat(Draw("gradient", Gaussian(sensitivity(p, t), p.d)), t.T)
+    return Repeat(Draw("gradient", Gaussian(steps.sensitivity(p, t, p.n), p.d)), t.T)
 
 
-def start(p: Problem, t: Tunables, release: Door) -> Any:
-    """A public vector of length ``radius``."""
-    direction = np.ones(p.d) if t.start == "diagonal" else release.public.generator("start").standard_normal(p.d)
-    return direction * (t.radius / float(np.linalg.norm(direction)))
-
-
-def run(records: Rows, p: Problem[Model], t: Tunables, release: Door) -> Estimate:
-    beta, stated = start(p, t, release), sensitivity(p, t)
+def run(records: Rows, p: Problem[steps.Model], t: Tunables, release: Door) -> Estimate:
+    beta, stated = steps.start(p, t, release), steps.sensitivity(p, t, p.n)
     for _ in range(t.T):
-        step = release.draw("gradient", robust_gradient(records, p, t, beta), sensitivity=stated)
+        step = release.draw("gradient", steps.robust_gradient(records, p.oracle, t, beta, p.n), sensitivity=stated)
         beta = beta + t.eta * np.atleast_1d(step)
     return Estimate(beta)
 
 
-def robust_gradient(records: Rows, p: Problem[Model], t: Tunables, beta: Any) -> Any:
-    """(s/n) sum kernel(q_i/s), (d,): each record's part is a function of it and of beta alone, cut to [-cap s, cap s] in every entry."""
-    total = sums.Sum(p.d)
-    for x, y in records.blocks(sums.block_rows(1 << 15, p.d, 64)):
-        total.add(robust.column_sums(p.oracle.gradients(beta, x, y), np.ones(x.shape[0]), t.s, t.b))
-    return total.value / p.n
+def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
+    value = steps.contracted(p, t, steps.deviation(p, t, p.n, calibrated.scale("gradient")))
+    return {} if value is None else {"contraction and 002 equation (36)": value}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
@@ -244,7 +176,7 @@ def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:
 
     e, delta = float(budget.epsilon_exact), float(budget.delta_exact)
     root = math.sqrt(math.log(1 / delta) + e) - math.sqrt(math.log(1 / delta))
-    whole = sensitivity(p, t) * math.sqrt(t.T)
+    whole = steps.sensitivity(p, t, p.n) * math.sqrt(t.T)
     right = 4 * t.s * math.sqrt(p.d * t.T) / (3 * p.n * root)
     printed = math.sqrt(8 * t.tau * p.d * t.T / (9 * t.b * p.n)) / root
     return (

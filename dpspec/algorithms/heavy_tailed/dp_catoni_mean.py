@@ -135,9 +135,17 @@ CARD = Card(
             "utility",
         ),
         Fault(
-            "000 (3.80), 002 (18): sigma^2 = O(.)", "exact calibration of the sensitivity 2 cap(beta) s sqrt(d)/n", "the plan", "utility"
+            "000 (3.80), 002 (18): sigma^2 = O(.)",
+            "exact calibration of the sensitivity 2 cap(beta) s sqrt(d)/n",
+            "docs/faults.md#catoni-exact-noise",
+            "utility",
         ),
-        Fault("002 Theorem 2: with probability 1 - zeta", "1 - 4 zeta is what is proved; log(4d/zeta) here", "proof", "text"),
+        Fault(
+            "002 Theorem 2: with probability 1 - zeta",
+            "1 - 4 zeta is what is proved; log(4d/zeta) here",
+            "docs/faults.md#catoni-four-events",
+            "text",
+        ),
     ),
     cost={"gradients": "n", "rounds": "1", "memory_bytes": "8*(n*d + 12*262144)"},
     spec="specs/heavy_tailed/dp-catoni-mean.dps",

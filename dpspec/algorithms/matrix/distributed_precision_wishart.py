@@ -142,7 +142,7 @@ CARD = Card(
         Fault(
             "000, Algorithm 6.3.52: k = m - n",
             "negative for n > m; then every player still adds one vector, which is more noise",
-            "module text",
+            "docs/faults.md#players-without-degrees",
             "utility",
         ),
     ),

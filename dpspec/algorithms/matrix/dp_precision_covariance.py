@@ -161,8 +161,13 @@ CARD = Card(
             _CENTRAL + "test_the_wishart_calibration_is_valid_and_below_the_printed_one",
             "utility",
         ),
-        Fault("000, Theorem 6.3.6: delta in (0, 1/eps)", "(0, 1/e), Lemma 6.3.1", "itself", "text"),
-        Fault("000, Table 6.5: Wishart at epsilon 1 and 1.5", "the theorem needs epsilon < 1", "itself", "text"),
+        Fault("000, Theorem 6.3.6: delta in (0, 1/eps)", "(0, 1/e), Lemma 6.3.1", "docs/faults.md#range-of-delta", "text"),
+        Fault(
+            "000, Table 6.5: Wishart at epsilon 1 and 1.5",
+            "the theorem needs epsilon < 1",
+            "docs/faults.md#epsilon-outside-the-theorem",
+            "text",
+        ),
         Fault(
             "000, Theorem 6.3.5: l1 sensitivity 2d/n",
             "sqrt(d(d+3)/2)/n suffices",
@@ -172,7 +177,7 @@ CARD = Card(
         Fault(
             "000, Remark 6.3.2: Wishart beats Laplace for pure DP",
             "it compares with a mechanism that is not private; the symmetrised one does",
-            "itself",
+            "docs/faults.md#comparison-with-what-is-not-private",
             "text",
         ),
         Fault(

@@ -116,7 +116,7 @@ CARD = Card(
             "privacy",
         ),
         Fault(
-            "000, (6.98): |S - S'|_F <= 2/n", "sqrt(2)/n", "tests/privacy/test_mechanisms.py, sensitivities of second moments", "utility"
+            "000, (6.98): |S - S'|_F <= 2/n", "sqrt(2)/n", "tests/privacy/test_mechanisms.py::test_second_moment_sensitivities", "utility"
         ),
         Fault(
             "000, Algorithm 6.3.50: noise of mean (d+1) C is added and never subtracted",
@@ -124,7 +124,7 @@ CARD = Card(
             "tests/algorithms/matrix/test_matrix_central.py::test_one_sided_noise_shrinks_the_precision_to_nothing",
             "utility",
         ),
-        Fault("000, proof of Theorem 6.3.1: (6.3.5)", "Lemma 6.3.5", "itself", "text"),
+        Fault("000, proof of Theorem 6.3.1: (6.3.5)", "Lemma 6.3.5", "docs/faults.md#numbers-of-references", "text"),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "80*d*d"},
     spec="specs/matrix/dp-precision-output.dps",

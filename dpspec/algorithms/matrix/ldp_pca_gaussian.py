@@ -94,7 +94,7 @@ CARD = Card(
         Fault(
             "000, Theorem 6.1.2: probability 1 - exp(-C p) - p^(-C)",
             "the proof gives 1 - exp(-C) - p^(-C)",
-            "re-derivation in the catalogue, part 06",
+            "docs/faults.md#probability-without-d",
             "utility",
         ),
         Fault(
@@ -103,7 +103,12 @@ CARD = Card(
             "tests/algorithms/matrix/test_matrix_local.py::test_the_printed_experiment_is_below_the_noise",
             "utility",
         ),
-        Fault("000, Algorithm 6.1.46: the message is X~X~^T", "the noisy message is not of rank one", "its own step 2", "text"),
+        Fault(
+            "000, Algorithm 6.1.46: the message is X~X~^T",
+            "the noisy message is not of rank one",
+            "docs/faults.md#rank-of-a-message",
+            "text",
+        ),
         Fault(
             "000, section 6.1.5: real data, E X = 0 assumed",
             "subtracting the empirical mean, or dividing by empirical deviations, is one more release and is not "

@@ -81,7 +81,7 @@ CARD = Card(
             "tests/algorithms/matrix/test_matrix_local.py::test_the_pure_channel_is_private_and_unbiased",
             "utility",
         ),
-        Fault("000, Theorem 6.3.8: 'Algorithm 4'", "Algorithm 6.3.53", "itself", "text"),
+        Fault("000, Theorem 6.3.8: 'Algorithm 4'", "Algorithm 6.3.53", "docs/faults.md#numbers-of-references", "text"),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*d*(d + 1)/2", "memory_bytes": "80*d*d"},
     spec="specs/matrix/ldp-precision.dps",

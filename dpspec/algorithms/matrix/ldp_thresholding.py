@@ -92,19 +92,19 @@ CARD = Card(
         Fault(
             "000, Lemma 6.2.7: the loss of the hard family is (k alpha_n)^2/p",
             "times c^2 with c <= 1/(10 p)",
-            "re-derivation in the catalogue, part 06",
+            "docs/faults.md#constant-of-the-hard-family",
             "utility",
         ),
         Fault(
             "000, Theorem 6.2.5: square inside the integral",
             "outside (its own source [98])",
-            "re-derivation in the catalogue, part 06",
+            "docs/faults.md#square-outside",
             "text",
         ),
         Fault(
             "000, after Theorem 6.2.7: 'optimal'",
             "(epsilon, delta) above, pure epsilon below, and the lower bound is not proved",
-            "itself",
+            "docs/faults.md#optimal-under-two-guarantees",
             "text",
         ),
     ),

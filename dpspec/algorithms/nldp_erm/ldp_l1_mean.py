@@ -128,10 +128,18 @@ CARD = Card(
             "utility",
         ),
         Fault(
-            "001 Lemma 4: a group fails with probability at most 2/3", "at most 1/3, as Lemma 3 gives", "a majority must succeed", "text"
+            "001 Lemma 4: a group fails with probability at most 2/3",
+            "at most 1/3, as Lemma 3 gives",
+            "docs/faults.md#majority-of-groups",
+            "text",
         ),
-        Fault("001: delta is the failure probability too", "zeta here", "reading", "text"),
-        Fault("001 Lemma 3: noise of covariance I_d, success with probability 1/9", "I_p, failure", "reading", "text"),
+        Fault("001: delta is the failure probability too", "zeta here", "docs/faults.md#two-meanings-of-delta", "text"),
+        Fault(
+            "001 Lemma 3: noise of covariance I_d, success with probability 1/9",
+            "I_p, failure",
+            "docs/faults.md#dimension-of-the-noise",
+            "text",
+        ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*d", "memory_bytes": "8*8192*d"},
     spec="specs/nldp_erm/ldp-l1-mean.dps",

@@ -187,7 +187,7 @@ CARD = Card(
             _EVIDENCE + "test_every_coordinate_has_a_value_with_one_user",
             "utility",
         ),
-        Fault("000 Lemma 5.1.6: max over j in [d]", "over the p coordinates", "reading", "text"),
+        Fault("000 Lemma 5.1.6: max over j in [d]", "over the p coordinates", "docs/faults.md#coordinates-of-a-mean", "text"),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*d", "memory_bytes": "8*8192*d"},
     spec="specs/nldp_erm/ldp-mean.dps",

@@ -35,15 +35,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpspec.algorithms import sums
 from dpspec.algorithms.card import Problem, Tunables
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.gradients import OPERATIONS, U, distance, is_pure, norm, step_rounding
-from dpspec.algorithms.sets import Vector, constraint_set
+from dpspec.algorithms.sets import ConstraintSet, Vector, constraint_set
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.gaussian import Gaussian
@@ -54,6 +55,26 @@ from dpspec.privacy.schedule import Draw, Tree
 MOST: Final = 1 << 20
 #: Rounding of steps, over the sensitivity, beyond which no plan is made.
 _ROUNDING: Final = 0.25
+
+
+class PairOracle(Protocol):
+    """What the methods ask of a loss of two records (:class:`dpspec.tasks.minimise_pairwise.PairObjective`)."""
+
+    @property
+    def l2(self) -> float: ...
+
+    @property
+    def over(self) -> ConstraintSet: ...
+
+    def ordered(self, records: Rows, order: NDArray[np.intp]) -> InOrder:
+        """The records in ``order``, a permutation that depends on none of them."""
+
+    def prox(self, v: Vector, step: float) -> Vector: ...
+
+
+class InOrder(Protocol):
+    def gradient(self, w: Vector, k: int) -> Vector:
+        """(1/k) sum over i < k of the gradients of the pairs (z_k, z_i), counted from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +122,8 @@ def rounding(p: Problem, c: Chain) -> float:
     assert p.loss is not None
     loss, over, d = p.loss, constraint_set(p.task.over, p.facts), p.d
     start = norm(over.start(d))
-    far = start + min(over.distance_bound(d), (loss.lipschitz + loss.l2 * start) / c.strong)
+    pulled = loss.lipschitz + loss.l2 * start + (loss.penalty_slope(d) if start > 0 else 0.0)  # at w_0, over A
+    far = start + min(over.distance_bound(d), pulled / c.strong)
     data = (OPERATIONS + p.n) * loss.lipschitz + (d + 8) * loss.smooth * far
     error = loss.gradient_error() + U * (data + 8 * c.strong * far)
     pull = float(c.step[0]) * (loss.lipschitz + c.strong * far)
@@ -161,7 +183,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("output", NormLaplace(s, p.d) if is_pure(p) else Gaussian(s, p.d))
 
 
-def average(records: Any, p: Problem, t: Tunables, release: Any) -> Vector:
+def average(records: Rows, p: Problem[PairOracle], t: Tunables, release: Door) -> Vector:
     """The average of the steps on these records, without noise: for the meter alone, or a reference."""
     f, c, alpha = p.objective, chain(p, t), added(t)
     data = f.ordered(records, release.public.generator("order").permutation(p.n))
@@ -175,7 +197,7 @@ def average(records: Any, p: Problem, t: Tunables, release: Any) -> Vector:
     return total.value
 
 
-def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
+def run(records: Rows, p: Problem[PairOracle], t: Tunables, release: Door) -> Estimate:
     noisy = release.draw("output", average(records, p, t, release), sensitivity=sensitivity(p, t))
     return Estimate(p.objective.over.project(np.asarray(noisy)))
 

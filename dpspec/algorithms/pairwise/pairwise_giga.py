@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate
-from dpspec.algorithms.pairwise._chain import average, refused
+from dpspec.algorithms.pairwise._chain import PairOracle, average, refused
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
@@ -75,6 +75,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     raise ValueError("a reference draws no noise")
 
 
-def run(records: Rows, p: Problem, t: Tunables, release: Door | None) -> Estimate:
+def run(records: Rows, p: Problem[PairOracle], t: Tunables, release: Door | None) -> Estimate:
     """``release.public`` orders the records."""
+    assert release is not None
     return Estimate(p.objective.over.project(average(records, p, t, release)))

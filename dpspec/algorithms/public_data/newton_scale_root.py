@@ -75,8 +75,8 @@ CARD = Card(
             _EVIDENCE + "test_the_score_is_exact_on_a_sphere_where_stein_is_not",
             "utility",
         ),
-        Fault("000 Lemma 5.2.11, part 1: f(cbar) = 0", "the intermediate value theorem gives 1", "reading", "text"),
-        Fault("000 steps 7 to 9: sums over m + 1 rows divided by m", "m public rows", "reading", "text"),
+        Fault("000 Lemma 5.2.11, part 1: f(cbar) = 0", "the intermediate value theorem gives 1", "docs/faults.md#value-of-a-root", "text"),
+        Fault("000 steps 7 to 9: sums over m + 1 rows divided by m", "m public rows", "docs/faults.md#number-of-public-rows", "text"),
     ),
     role="primitive",
 )

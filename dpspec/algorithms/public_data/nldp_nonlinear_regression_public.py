@@ -122,7 +122,12 @@ CARD = Card(
             _EVIDENCE + "test_the_range_of_a_bounded_link_is_smaller_than_printed",
             "utility",
         ),
-        Fault("000 proof of Theorem 5.2.4: factors L and d |Sigma|", "d lambda_min is what follows", "re-derivation", "text"),
+        Fault(
+            "000 proof of Theorem 5.2.4: factors L and d |Sigma|",
+            "d lambda_min is what follows",
+            "docs/faults.md#least-eigenvalue-of-a-trace",
+            "text",
+        ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*(d*(d + 1)/2 + d)", "memory_bytes": "8*(m*d + 2*d*d)"},
     spec="specs/public_data/nldp-nonlinear-regression-public.dps",

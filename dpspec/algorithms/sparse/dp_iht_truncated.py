@@ -104,10 +104,15 @@ CARD = Card(
         Fault(
             "003 Theorem 7: K^4 = n epsilon/(s T), rate k^2",
             "bias of a gradient entry is sqrt(s) M/K^2: balancing gives K^4 = n epsilon/(sqrt(s) T) and k^(5/2)",
-            "re-derivation",
+            "docs/faults.md#truncation-bias",
             "utility",
         ),
-        Fault("003: |w_1 - theta| <= O(gamma/mu) is closeness", "gamma/mu >= 1: vacuous in the unit ball", "its own statement", "text"),
+        Fault(
+            "003: |w_1 - theta| <= O(gamma/mu) is closeness",
+            "gamma/mu >= 1: vacuous in the unit ball",
+            "docs/faults.md#start-in-the-unit-ball",
+            "text",
+        ),
     ),
     cost={"gradients": "n", "rounds": "T", "memory_bytes": "8*(n*(d + 1) + 3*d)"},
     spec="specs/sparse/dp-iht-truncated.dps",

@@ -80,7 +80,7 @@ CARD = Card(
         Fault(
             "003, line 381: min L = 0",
             "the minimum of E|x - w|^2 is the trace of the covariance; the excess is |w - mean|^2",
-            "algebra",
+            "docs/faults.md#excess-of-a-mean",
             "text",
         ),
     ),

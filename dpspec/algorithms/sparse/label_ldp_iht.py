@@ -103,13 +103,13 @@ CARD = Card(
         Fault(
             "000 equation (5.78): log(1/delta)*C*sqrt(k log d)/(sqrt(n) epsilon)",
             "the noise is proportional to sqrt(log(1/delta)); the records' own noise adds C sqrt(k log d/n)",
-            "re-derivation",
+            "docs/faults.md#noise-of-labels",
             "utility",
         ),
         Fault(
             "000: the pure version follows from a generic conversion",
             "not spelled out; Laplace noise 2*y_clip/epsilon does it",
-            "remark",
+            "docs/faults.md#pure-version",
             "text",
         ),
     ),

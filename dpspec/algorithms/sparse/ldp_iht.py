@@ -148,13 +148,13 @@ CARD = Card(
         Fault(
             "000 Theorem 5.3.5: error O(sqrt(s* p log p T/n)/epsilon)",
             "the radius grows like sqrt(s*), so sqrt(s*) is s* (004 Theorem 7)",
-            "re-derivation in 004, section 4.2",
+            "docs/faults.md#radius-grows-with-sparsity",
             "utility",
         ),
         Fault(
             "004 Algorithm 4 starts at 0",
             "Theorem 34 needs |theta_0 - theta|^2 <= mu/(2 gamma)",
-            "its own statement",
+            "docs/faults.md#start-at-zero",
             "utility",
         ),
         Fault(

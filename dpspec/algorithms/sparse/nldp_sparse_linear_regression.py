@@ -149,7 +149,7 @@ CARD = Card(
         Fault(
             "004 Theorem 3: n >= d^4/(epsilon^2 kappa_inf)",
             "the proof needs kappa_inf^2",
-            "re-derivation in the catalogue, part 05",
+            "docs/faults.md#condition-number-squared",
             "utility",
         ),
         Fault(

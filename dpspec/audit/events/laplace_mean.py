@@ -30,8 +30,8 @@ def model(event: Event, context: Context) -> list[Component]:
     if not private:
         return [laplace_release(event.what, max(losses.values()))]
     loss = max(losses.values())
-    if loss == 0 or math.isinf(loss):
-        return [laplace_release(event.what, loss)]
+    if loss == 0 or math.isinf(loss) or width == 0:
+        return [laplace_release(event.what, loss if width > 0 else 0.0)]
     scale = width / n / loss
     # n zeros against n zeros and one record at the bound: centre and scale both move
     other_scale, other = scale * n / (n + 1), width / (n + 1)

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
-from dpspec.audit.component import NOTHING, Breach, Component, Context, Missing
+from dpspec.audit.component import NOTHING, Breach, Component, Context, Missing, unattained
 from dpspec.audit.conversions import laplace_cdf, quadrature
 from dpspec.audit.event import Event
 from dpspec.audit.events._selection import score
 from dpspec.audit.kinds import SCORES, Kind
-from dpspec.audit.pairs import Array, Atoms, cells, randomized_response
+from dpspec.audit.pairs import Array, Atoms, GumbelPair, approximate, cells, randomized_response
 
 KIND = Kind(
     "largest of noisy scores",
@@ -33,22 +33,9 @@ def model(event: Event, context: Context) -> list[Component]:
     factor = 1.0 if event.fields.get("monotone") is True else 2.0
     releases = event.fields.get("releases", "index")
     if releases in ("value", "both"):
-        if noise != "laplace" or candidates is None:
-            raise Missing("candidates (and Laplace noise)")
-        n = int(candidates)
-        # left tail of the maximum: density ~ exp(n x/b); a shift of all queries by Delta gives exp(n Delta/b), the bound of n releases
-        epsilon = n * top / scale
-        return [
-            Component(
-                event.what,
-                pure=epsilon,
-                pure_at_least=epsilon,
-                rho=epsilon**2 / 2,
-                over=randomized_response(epsilon) if epsilon < 500 else None,
-                under=_value_of_max(n, top / scale),
-                how="the value of the largest noisy answer costs as much as all answers",
-            )
-        ]
+        found = _with_value(event.what, top / scale, noise, candidates, releases == "both" and candidates != 1, factor)
+        # of a falling sensitivity only the first use is shown
+        return [unattained(c) for c in found] if event.number("decay") else found
     if candidates == 1:
         return [NOTHING]
     if noise not in ("laplace", "gumbel", "exponential"):
@@ -75,6 +62,36 @@ def model(event: Event, context: Context) -> list[Component]:
             )
         )
     return found
+
+
+def _with_value(what: str, gap: float, noise: str, candidates: float | None, index: bool, factor: float) -> list[Component]:
+    """The value of the largest noisy score, with its index or without. ``gap``: the sensitivity in units of the noise."""
+    if noise == "gumbel":
+        # the maximum is Gumbel noise on a soft maximum, which moves by the sensitivity, and says nothing on which candidate it was
+        pair = GumbelPair(gap)
+        value = Component(what, pure_at_least=math.inf, over=pair, under=pair)
+        epsilon = factor * gap
+        chosen = Component(f"{what}: index", pure=epsilon, rho=epsilon**2 / 8, over=randomized_response(epsilon) if epsilon < 500 else None)
+        return [value, chosen] if index else [value]
+    if noise not in ("laplace", "exponential"):
+        raise Missing("a noise law that is modelled (laplace, gumbel, exponential)")
+    if candidates is None:
+        raise Missing("candidates")
+    n = int(candidates)
+    if noise == "exponential":
+        # one-sided noise: when all scores rise by the sensitivity, smaller outputs are impossible; one score far ahead shows the most
+        chance = -math.expm1(-gap)
+        why = f"{what}: exponential noise is never negative, so a value below the largest score of a neighbour shows which data set it was"
+        slack = -math.expm1(-n * gap)
+        over = approximate(n * gap, slack) if slack < 1 and n * gap < 500 else None
+        under = Atoms((chance, 1 - chance), (0.0, 1.0))
+        return [Component(what, pure=n * gap, slack=slack, over=over, under=under, breach=Breach("DP642", chance, why))]
+    # left tail of the maximum: density ~ exp(n x/b); a shift of all queries by Delta gives exp(n Delta/b), the bound of n releases
+    epsilon = n * gap
+    over = randomized_response(epsilon) if epsilon < 500 else None
+    how = "the value of the largest noisy answer costs as much as all answers"
+    low = _value_of_max(n, gap)
+    return [Component(what, pure=epsilon, pure_at_least=epsilon, rho=epsilon**2 / 2, over=over, under=low, how=how)]
 
 
 def half_win(candidates: int, gap: float, noise: str) -> float:

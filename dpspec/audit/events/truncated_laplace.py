@@ -33,7 +33,8 @@ def model(event: Event, context: Context) -> list[Component]:
     scale = top / epsilon
     # outputs within top of one end are impossible for the neighbour
     whole = -math.expm1(-bound / scale)
-    gap = 1.0 if top >= 2 * bound else (math.exp(-max(bound - top, 0.0) / scale) - math.exp(-bound / scale)) / (2 * whole)
+    end = (math.exp(-abs(bound - top) / scale) - math.exp(-bound / scale)) / (2 * whole)  # noise beyond |bound - top| on one side
+    gap = 1.0 if top >= 2 * bound else end if top <= bound else 1 - end
     why = f"{event.what}: noise is cut off at {bound:g}, so outputs beyond the cut of a neighbour show which data set it was"
     return [
         Component(
