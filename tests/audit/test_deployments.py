@@ -55,7 +55,8 @@ def test_deployment(name: str) -> None:
 
 #: For the reader alone (docs/audit.md), or a list that is a channel.
 _INFORMATION = {
-    "audit", "subject", "what", "text", "note", "method", "condition", "inputs", "outputs", "name", "type", "rows", "model", "unit", "events_unit",
+    "audit", "subject", "what", "text", "note", "method", "condition", "inputs", "outputs", "name", "type", "rows", "model", "unit",
+    "events_unit",
 }  # fmt: skip
 #: Where a field of a case moves nothing, and why.
 _INERT = {
