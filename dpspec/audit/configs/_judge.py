@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from dpspec.audit.bounds import epsilon_range
+from dpspec.audit.bounds import epsilon_at_most
 from dpspec.audit.configs._tool import Configured
 from dpspec.audit.static import audit_static, released
 from dpspec.audit.verdict import AuditResult, Verdict
@@ -96,7 +96,7 @@ def least_multiplier(found: Configured, reading: int, epsilon: float, delta: flo
     make = found.wanted
 
     def certified(z: float) -> float:
-        return epsilon_range(released(make(z)[reading][1]), delta).high
+        return epsilon_at_most(released(make(z)[reading][1]), delta)
 
     low, high = 0.0, 1.0
     while certified(high) > epsilon:
