@@ -216,8 +216,10 @@ def delta_left_open(claim: Claim, verdict: Verdict, parts: Sequence[Component], 
         return verdict, []
     if not claim.delta_open and (claim.variant or any(c.breach is not None for c in parts) or unbounded_passes(setting)):
         return verdict, []
+    if not claim.delta_open and not math.isinf(epsilon_range(parts, 0.0).low):
+        return verdict, []
     known = {delta: epsilon_range(parts, delta) for delta in _USUAL}
-    if not claim.delta_open and (not math.isinf(epsilon_range(parts, 0.0).low) or all(math.isinf(r.low) for r in known.values())):
+    if not claim.delta_open and all(math.isinf(r.low) for r in known.values()):
         return verdict, []
     shown = ", ".join(f"{r.high:.5g} at {d:g}" for d, r in known.items() if math.isfinite(r.high))
     help = f"epsilon is {shown}" if shown else ""
