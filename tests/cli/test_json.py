@@ -26,7 +26,7 @@ COMMAND_WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "diff": ("{spec} {spec}", ()),
     "run": ("{spec} --data {csv}", ("--out {tmp}/released",)),
     "study": ("{spec} --trials 2 --workers 1", ("--out {tmp}/out", "--quick", "--vary epsilon=1,2", "--until 0.5")),
-    "audit": ("{lock}", ()),
+    "audit": ("{lock}", ("--template opacus", "--html {tmp}/p.html")),
     "report": ("{lock}", ("--html {tmp}/p.html",)),
     "algorithms": ("dp-gd", ("--faults",)),
     "explain": ("DP201", ()),
@@ -35,7 +35,7 @@ COMMAND_WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "schema": ("", ("--out {tmp}/schema.json",)),
 }
 #: Options that change what is computed, not what is printed.
-OTHER = {"--seed", "--compare", "--workers", "--engine", "--trials", "--data", "--to", "--help", "--format"}
+OTHER = {"--seed", "--compare", "--workers", "--engine", "--trials", "--data", "--to", "--help", "--format", "--as"}
 COMMON = ("--quiet", "--verbose", "--no-color")
 
 

@@ -381,6 +381,8 @@ def microbatched(keys: Keys, batch: float | None) -> float:
     if micro is not None:
         if batch is None:
             raise refuse("DP674", f"{keys.name('microbatches')} needs the batch size")
+        if micro > batch:
+            raise refuse("DP672", f"{keys.name('microbatches')} = {micro:g} of a batch of {batch:g} records")
         shared = batch / micro
     if used is False or ((shared is None or shared <= 1) and used is not True):
         return 1.0
