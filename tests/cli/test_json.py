@@ -36,12 +36,8 @@ COMMAND_WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "schema": ("", ("--out {tmp}/schema.json",)),
 }
 #: Options that change what is computed, not what is printed.
-<<<<<<< HEAD
-OTHER = {"--seed", "--compare", "--workers", "--engine", "--trials", "--data", "--to", "--help", "--format"}
-OTHER |= {"--ledger", "--account", "--fit"}
-=======
 OTHER = {"--seed", "--compare", "--workers", "--engine", "--trials", "--data", "--to", "--help", "--format", "--as"}
->>>>>>> audit-configs
+OTHER |= {"--ledger", "--account", "--fit"}
 COMMON = ("--quiet", "--verbose", "--no-color")
 
 
