@@ -17,7 +17,7 @@ from dpspec.audit.configs._run import Run, Segment, events_of, merged
 from dpspec.audit.configs._tool import Configured, Tool
 from dpspec.audit.deployment import Deployment, deployment_of
 from dpspec.audit.kinds import shown
-from dpspec.spec.words import NEIGHBOURS, relation_of
+from dpspec.audit.words import NEIGHBOURS, relation_of
 
 SAMPLERS = {
     "poisson": ("poisson", "bernoulli", "independent", "uniform_with_replacement", "binomial"),
