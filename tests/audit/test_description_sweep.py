@@ -396,21 +396,6 @@ MAKERS = {
         additive, integers, threshold, selection, largest_value, shuffled_bits, sparse_vector, bounded, sampled, sampled_step, structure,
     )
 }  # fmt: skip
-    f.__name__: f
-    for f in (
-        additive,
-        integers,
-        threshold,
-        selection,
-        largest_value,
-        shuffled_bits,
-        sparse_vector,
-        bounded,
-        sampled,
-        sampled_step,
-        structure,
-    )
-}
 
 
 def random_description(rng: Random) -> tuple[str, list[dict[str, Any]], tuple[Mass, Mass]]:
