@@ -62,7 +62,7 @@ CARD = Card(
         "strength": Tunable(
             f"{_ZCDP} else mu else sqrt(2*rho)", "about the Gaussian-DP mu that the budget buys; tunes, the noise is exact", minimum=1e-12
         ),
-        "tail": Tunable("log(4*d/zeta)", "two sides and two kinds of error in each coordinate", minimum=1e-12),
+        "tail": Tunable("log(4*d/zeta)", "two sides and two kinds of error in each coordinate; tunes, a bound has its own", minimum=1e-12),
         "beta": Tunable(
             "sqrt(2*(tail + 4*sqrt(2)/3*sqrt(d)*sqrt(2*tail)/strength))",
             "least (1 + 1/beta)*(beta/2 + tail + noise); 000: 2 log(1/zeta)",
@@ -81,7 +81,7 @@ CARD = Card(
             "linf-error",
             "explicit",
             "upper",
-            "tau*(1 + 1/beta)/(2*s) + s*(beta/2 + tail)/n + scale*sqrt(2*tail)",
+            "tau*(1 + 1/beta)/(2*s) + s*(beta/2 + log(4*d/zeta))/n + scale*sqrt(2*log(4*d/zeta))",
             "proved",
             "002 equation (36) with both sides and d coordinates, and the noise",
             probability="1 - zeta",
@@ -90,7 +90,7 @@ CARD = Card(
             "l2-error",
             "explicit",
             "upper",
-            "sqrt(d)*(tau*(1 + 1/beta)/(2*s) + s*(beta/2 + tail)/n + scale*sqrt(2*tail))",
+            "sqrt(d)*(tau*(1 + 1/beta)/(2*s) + s*(beta/2 + log(4*d/zeta))/n + scale*sqrt(2*log(4*d/zeta)))",
             "proved",
             "sqrt(d) times the bound of a coordinate",
             probability="1 - zeta",

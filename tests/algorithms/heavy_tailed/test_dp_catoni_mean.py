@@ -126,6 +126,30 @@ release m
     assert values["l2-error"] == pytest.approx(math.sqrt(3) * expected, rel=1e-9)
 
 
+def test_a_tunable_that_only_tunes_cannot_shrink_the_bound():
+    """The noise of s = 20 at n = 4000, d = 3 is what it is: with tail = 0.001 the bound is that of log(4d/zeta) at the same scale."""
+    text = """
+analysis "a"
+data
+  n = 4000, d = 3
+  from memory
+  private, unit person, neighbours replace-one
+privacy central
+  epsilon = 1, delta = 1e-6
+assume
+  moment(order 2, bound 9) of x
+release m
+  estimate mean(x)
+  by dp-catoni-mean with s = 20, beta = 5, tail = TAIL
+"""
+    found = {}
+    for tail in ("log(240)", "0.001"):
+        release = compile_draft(parse_text(text.replace("TAIL", tail), surface="dps")).releases[0]
+        found[tail] = {b.theorem: b.value for b in release.bounds if b.kind == "explicit"}
+    assert found["0.001"] == found["log(240)"]
+    assert None not in found["0.001"].values()
+
+
 def test_a_moment_of_too_low_an_order_is_refused():
     p = problem(100, 1, moment_order=1.5)
     assert "second moment" in str(module.accepts(p, tunables(module, p)))
