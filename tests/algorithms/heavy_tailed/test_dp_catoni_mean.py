@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -17,7 +18,8 @@ from dpspec.algorithms.sums import rounding
 from dpspec.compiler.passes import compile_draft
 from dpspec.data.records import Records
 from dpspec.lang.source import parse_text
-from dpspec.spec.model import Estimate
+from dpspec.spec.expr import num
+from dpspec.spec.model import Ball, Estimate
 from tests.algorithms.sparse.exact import Exact
 from tests.algorithms.support import plan, study, tunables
 
@@ -124,6 +126,40 @@ release m
     expected = 9 * (1 + 1 / t.beta) / (2 * t.s) + t.s * (t.beta / 2 + tail) / 4000 + scale * math.sqrt(2 * tail)
     assert values["linf-error"] == pytest.approx(expected, rel=1e-9)
     assert values["l2-error"] == pytest.approx(math.sqrt(3) * expected, rel=1e-9)
+
+
+def test_a_tunable_that_only_tunes_cannot_shrink_the_bound():
+    """The noise of s = 20 at n = 4000, d = 3 is what it is: with tail = 0.001 the bound is that of log(4d/zeta) at the same scale."""
+    text = """
+analysis "a"
+data
+  n = 4000, d = 3
+  from memory
+  private, unit person, neighbours replace-one
+privacy central
+  epsilon = 1, delta = 1e-6
+assume
+  moment(order 2, bound 9) of x
+release m
+  estimate mean(x)
+  by dp-catoni-mean with s = 20, beta = 5, tail = TAIL
+"""
+    found = {}
+    for tail in ("log(240)", "0.001"):
+        release = compile_draft(parse_text(text.replace("TAIL", tail), surface="dps")).releases[0]
+        found[tail] = {b.theorem: b.value for b in release.bounds if b.kind == "explicit"}
+    assert found["0.001"] == found["log(240)"]
+    assert None not in found["0.001"].values()
+
+
+def test_a_constraint_set_is_kept_to():
+    """The records stand at (50, 50), the set is the unit ball: its point (1, 1)/sqrt(2). A coordinate's bound is none of a projection's."""
+    p = problem(2000, 2)
+    p = replace(p, task=Estimate(what="mean", over=Ball(norm="l2", radius=num(1))))
+    t = tunables(module, p)
+    c = plan(module, p, t)
+    np.testing.assert_allclose(study(module, Records(np.full((2000, 2), 50.0)), p, t, c).theta, math.sqrt(0.5), atol=0.02)
+    assert module.explicit_bounds(p, t, c).keys() == {module.LENGTH}
 
 
 def test_a_moment_of_too_low_an_order_is_refused():
