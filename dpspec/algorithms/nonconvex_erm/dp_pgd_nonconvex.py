@@ -203,6 +203,8 @@ CARD = Card(
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
+    if p.loss is not None and (p.loss.l1 < 0 or (p.loss.group is not None and p.loss.group.weight < 0)):
+        return "prox maps of a penalty with a negative weight are not non-expansive, which its bound rests on"
     return refused(p) or (None if t.eta > 0 else "the step size must be positive")
 
 
