@@ -187,7 +187,8 @@ def test_algorithms_for_one_margin_refuse():
         card = module.CARD
         if card.task != "minimise" or card.role != "algorithm" or card.margins == "several":
             continue
-        text = SPEC.replace("privacy central", "assume sparse(2)\n\nprivacy central").format(
+        model = "central" if "central" in card.models else card.models[0]
+        text = SPEC.replace("privacy central", f"assume sparse(2)\n\nprivacy {model}").format(
             **{**DEFAULTS, "over": "ball(l2, 1)", "by": card.id}
         )
         draft = compile_draft(parse_text(text, surface="dps"))

@@ -29,6 +29,7 @@ from dpspec.algorithms.nldp_erm import ldp_mean as full
 from dpspec.algorithms.sets import Vector, project_l1
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
+from dpspec.numeric.norms import lengths
 from dpspec.privacy.channels.gaussian_vector import GaussianVector
 from dpspec.privacy.schedule import Disjoint, Draw, Tree
 
@@ -181,9 +182,7 @@ def projected(x: Any, g: Vector, rows: int = 8192) -> Iterator[Vector]:
 
 def central(means: Vector) -> Vector:
     """Of the rows, (m, p), the one with the smallest l1 ball around it that holds half of them (Hsu and Sabato)."""
-    from scipy.spatial.distance import cdist
-
-    far = np.sort(cdist(means, means, "cityblock"), axis=1)
+    far = np.sort([lengths(means - one, "l1").values for one in means], axis=1)
     return np.asarray(means[int(np.argmin(far[:, math.ceil(len(means) / 2) - 1]))])
 
 
