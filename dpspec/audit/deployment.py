@@ -20,7 +20,6 @@ from dpspec.audit.vocabulary import CHANNEL_ALIASES, CHANNEL_FIELDS, CHANNELS, E
 from dpspec.audit.words import MODELS, NEIGHBOUR_ALIASES, NEIGHBOURS, relation_of
 from dpspec.audit.yamlread import Path, Read, read_yaml
 from dpspec.spec.diagnostics import Diagnostic, Span, SpecError, has_errors
-from dpspec.spec.ratio import ratio
 
 
 @dataclass(frozen=True, slots=True)
