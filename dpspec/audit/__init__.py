@@ -12,20 +12,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpspec.audit.cases import CaseVerdict
     from dpspec.audit.deployment import Deployment
     from dpspec.audit.exact import ExactResult
+    from dpspec.audit.registry import Row
     from dpspec.audit.verdict import AuditResult
     from dpspec.spec.diagnostics import SpecError
 
-__all__ = ["audit", "audit_exact", "audit_static", "load"]
+__all__ = ["audit", "audit_all", "audit_exact", "audit_static", "load", "template"]
 
 
 def audit_static(deployment: Deployment) -> AuditResult:
     """Recompute the guarantee of a description and judge its claim. See :func:`dpspec.audit.static.audit_static`; a plan or record of
-    this product is judged by the schedule that it carries (:mod:`dpspec.audit.plans`)."""
+    this product is judged by the schedule that it carries (:mod:`dpspec.audit.plans`), a training configuration by every reading of its
+    words (:mod:`dpspec.audit.configs`)."""
+    from dpspec.audit.configs import Configured
+    from dpspec.audit.configs._judge import judge as by_readings
     from dpspec.audit.plans import Planned, judge
     from dpspec.audit.static import audit_static as run
 
+    if isinstance(deployment, Configured):
+        return by_readings(deployment)
     return judge(deployment) if isinstance(deployment, Planned) else run(deployment)
 
 
@@ -36,8 +43,9 @@ def audit_exact(channel: Any) -> ExactResult:
     return run(channel)
 
 
-def load(path: str | Path) -> Deployment:
-    """A file as a deployment: description (YAML or JSON), channel matrix (CSV or JSON), DP-SGD parameters, registry entry, plan or record.
+def load(path: str | Path, tool: str = "") -> Deployment:
+    """A file as a deployment: description (YAML or JSON), channel matrix (CSV or JSON), training configuration, registry entry, plan or
+    record. ``tool``: the tool whose configuration it is, where its words do not tell.
 
     Raises :class:`~dpspec.spec.diagnostics.SpecError` (DP67x) with every fault when the file cannot be used.
     """
@@ -62,10 +70,10 @@ def load(path: str | Path) -> Deployment:
     if not isinstance(data, Mapping):
         raise SpecError([Diagnostic("DP677", "error", "the document is empty: nothing to audit")], path=str(file), text=text)
     try:
-        if kind_of(data) == "deployment":
+        if not tool and kind_of(data) == "deployment":
             found = deployment_of(data, spans=read.spans, path=str(file))
             return replace(found, samples=tuple(str(file.parent / s) for s in found.samples))
-        return import_document(data, file.name)
+        return import_document(data, file.name, tool)
     except SpecError as error:
         raise SpecError(error.diagnostics, path=str(file), text=text) from None
     except _UNFORESEEN as error:
@@ -87,8 +95,9 @@ def _unusable(error: Exception, path: str, doing: str) -> SpecError:
     return SpecError([Diagnostic("DP672", "error", f"the document cannot be {doing}: {missing}", help)], path=path)
 
 
-def audit(subject: str | Path | Mapping[str, Any] | Deployment | Any) -> AuditResult:
-    """Audit a file (path), a document (mapping in any known format), a :class:`Deployment`, a channel or a matrix.
+def audit(subject: str | Path | Mapping[str, Any] | Deployment | Any, tool: str = "") -> AuditResult:
+    """Audit a file (path), a document (mapping in any known format), a :class:`Deployment`, a channel or a matrix. ``tool``: the tool whose
+    configuration a file or mapping is, where its words do not tell.
 
     Raises :class:`~dpspec.spec.diagnostics.SpecError` when it cannot be used; ``result.exit_code`` is 0 or 1 otherwise.
     """
@@ -98,9 +107,9 @@ def audit(subject: str | Path | Mapping[str, Any] | Deployment | Any) -> AuditRe
     if isinstance(subject, Deployment):
         deployment = subject
     elif isinstance(subject, (str, Path)):
-        deployment = load(subject)
+        deployment = load(subject, tool)
     elif isinstance(subject, Mapping):
-        deployment = import_document(subject)
+        deployment = import_document(subject, tool=tool)
     else:
         spec = subject if isinstance(subject, ChannelSpec) else ChannelSpec("matrix", {"rows": _rows(subject)})
         deployment = Deployment("channel", Setting(model="local", unit="report", neighbouring="local_replace"), Claim(), channel=spec)
@@ -109,6 +118,36 @@ def audit(subject: str | Path | Mapping[str, Any] | Deployment | Any) -> AuditRe
     except _UNFORESEEN as error:
         raise _unusable(error, str(subject) if isinstance(subject, (str, Path)) else "", "judged") from error
     return _with_samples(result, deployment) if deployment.samples else result
+
+
+def audit_all(path: str | Path) -> list[Row] | list[CaseVerdict] | None:
+    """The verdicts on a document of several deployments: rows of a registry (a file, or a folder of entries) or of a catalogue of cases; an
+    entry that cannot be read says so and stops no other. None: the document is one deployment."""
+    from dpspec.audit.cases import verdicts
+    from dpspec.audit.registry import folder, rows_of
+    from dpspec.audit.yamlread import read_yaml_all
+
+    file = Path(path)
+    if file.is_dir():
+        return folder(file)
+    if file.suffix.lower() == ".csv":
+        return None
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None  # load says why
+    documents = [d for d in read_yaml_all(text, str(file)) if d is not None]
+    data = documents[0] if len(documents) == 1 else documents
+    if isinstance(data, Mapping) and isinstance(data.get("cases"), list):
+        return verdicts(data["cases"])
+    return rows_of(data) or None
+
+
+def template(kind: str) -> str:
+    """A commented description of this kind, which audits as it stands. Raises :class:`~dpspec.spec.diagnostics.SpecError` (DP676)."""
+    from dpspec.audit.templates import template as of
+
+    return of(kind)
 
 
 def _with_samples(result: AuditResult, deployment: Deployment) -> AuditResult:

@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
-from dpspec.audit.deployment import Deployment, deployment_of
+from dpspec.audit.deployment import Claim, Deployment, Setting, deployment_of
+from dpspec.audit.verdict import AuditResult
 from dpspec.audit.words import NEIGHBOUR_ALIASES, REPLACING
-from dpspec.spec.diagnostics import Diagnostic
+from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,47 @@ class CaseRow:
     basis: Literal["case", "reading", "claim only"]
     answer: str
     truth: Mapping[str, Any]
+    faults: tuple[Diagnostic, ...] = ()  # why it cannot be read; it stops no other row
+
+
+@dataclass(frozen=True, slots=True)
+class CaseVerdict:
+    """One row of a catalogue under audit; ``result`` is None for one that cannot be read."""
+
+    id: str
+    variant: str | None
+    result: AuditResult | None
+    faults: tuple[Diagnostic, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        return "cannot-verify" if self.result is None else self.result.verdict
+
+    def to_json(self) -> dict[str, object]:
+        head = {"id": self.id, "variant": self.variant}
+        if self.result is None:
+            told = [{"code": f.code, "severity": f.severity, "message": f.message} for f in self.faults]
+            return {**head, "verdict": self.verdict, "findings": told}
+        return {**head, **self.result.to_json()}
+
+
+def verdicts(cases: Sequence[Any]) -> list[CaseVerdict]:
+    """The verdict on every case and variant of a catalogue, by the structured fields alone."""
+    from dpspec.audit.static import audit_static
+
+    found = []
+    for i, case in enumerate(cases):
+        if not isinstance(case, Mapping):
+            fault = Diagnostic("DP672", "error", f"case {i + 1} must be a mapping")
+            found.append(CaseVerdict(f"case {i + 1}", None, None, (fault,)))
+            continue
+        for row in rows(case):
+            try:
+                result = None if row.faults else audit_static(row.deployment)
+                found.append(CaseVerdict(row.id, row.variant, result, row.faults))
+            except SpecError as error:
+                found.append(CaseVerdict(row.id, row.variant, None, tuple(error.diagnostics)))
+    return found
 
 
 _MECHANISM = ("events", "channel", "facts", "tool")
@@ -104,7 +146,11 @@ def _row(
         extra = {**(reading.get(key) or {}), **(told.get(key) or {})} if basis == "reading" else {}
         for word, value in extra.items():
             data[key].setdefault(word, value)
-    deployment = deployment_of(data, strict=basis == "reading")
+    try:
+        deployment = deployment_of(data, strict=basis == "reading")
+    except SpecError as error:
+        unread = Deployment(data["subject"], Setting(), Claim(), notes=tuple(error.diagnostics))
+        return CaseRow(str(case.get("id", "")), name, unread, "claim only", answer, truth, tuple(error.diagnostics))
     return CaseRow(str(case.get("id", "")), name, replace(deployment, notes=(*deployment.notes, *notes)), basis, answer, truth)
 
 

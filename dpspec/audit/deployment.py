@@ -74,6 +74,7 @@ class Claim:
     text: str = ""
     unit: str = ""
     delta_open: bool = False  # the word delta stands there without a value
+    subtotals: tuple[float, ...] = ()  # the parts that are said to make up the rho (or epsilon)
 
     @property
     def empty(self) -> bool:
@@ -177,7 +178,20 @@ class _Loader:
 
     def claim(self, data: Any, at: Path) -> Claim:
         m = self.mapping(data, at, "claim")
-        known = ("epsilon", "delta", "rho", "mu", "variant", "rule", "accountant", "slack", "epsilon_one_report", "text", "unit")
+        known = (
+            "epsilon",
+            "delta",
+            "rho",
+            "mu",
+            "variant",
+            "rule",
+            "accountant",
+            "slack",
+            "epsilon_one_report",
+            "text",
+            "unit",
+            "subtotals",
+        )
         self.known(m, known, at, "word in claim")
         self.twice(m, at, "rule", "accountant")
         stated = _pairs(_text(m.get("text")))
@@ -202,7 +216,20 @@ class _Loader:
             text=_text(m.get("text")),
             unit=_text(m.get("unit")),
             delta_open="delta" in m and m["delta"] is None,
+            subtotals=self.subtotals(m, at),
         )
+
+    def subtotals(self, m: Mapping[str, Any], at: Path) -> tuple[float, ...]:
+        told = m.get("subtotals")
+        if told is None:
+            return ()
+        numbers = [numeric(x) for x in told] if isinstance(told, (list, tuple)) else []
+        if not numbers or any(AMOUNT.fault(x) for x in numbers):
+            self.say("DP672", f"subtotals must be a list of amounts, not {shown(told)}", (*at, "subtotals"))
+            return ()
+        if m.get("rho") is None and m.get("epsilon") is None:
+            self.say("DP672", "subtotals are parts of an epsilon or rho, and neither is stated", (*at, "subtotals"))
+        return tuple(float(x) for x in numbers)
 
     def events(self, data: Any, at: Path) -> tuple[Event, ...]:
         if data is None:
@@ -312,6 +339,14 @@ class _Loader:
         outside = m.get("outputs_outside")
         if outside is not None and not isinstance(outside, (str, list, tuple, bool)):
             self.say("DP672", f"outputs_outside must be a list of names, not {shown(outside)}", (*at, "outputs_outside"))
+        for i, item in enumerate(outside if isinstance(outside, (list, tuple)) else ()):
+            if isinstance(item, Mapping):
+                place = (*at, "outputs_outside", i)
+                self.known(item, ("what", "exact"), place, "word of an output")
+                if not isinstance(item.get("what"), str) or not isinstance(item.get("exact", False), bool):
+                    self.say(
+                        "DP672", "an output of outputs_outside is a name, or what it is and exact: true when it carries no noise", place
+                    )
         runs = m.get("discarded_runs")
         if isinstance(runs, (list, tuple)):
             for i, cost in enumerate(runs):

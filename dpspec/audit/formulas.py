@@ -128,7 +128,7 @@ def resolved(data: Mapping[str, Any]) -> dict[str, Any]:
             number = part.get(word)
             if isinstance(number, str):
                 number = numeric(number)
-            if isinstance(number, (int, float)) and not isinstance(number, bool) and math.isfinite(number):
+            if isinstance(number, (int, float)) and not isinstance(number, bool) and abs(number) < 1e300:
                 names[word] = float(number)
         found[place] = part
     return {key: _walk(value, names, str(key)) for key, value in found.items()}

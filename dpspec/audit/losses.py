@@ -23,17 +23,16 @@ from dpspec.audit.pairs import Array, Pair, Reversed, symmetric
 
 @dataclass(frozen=True, slots=True)
 class Masses:
-    """P-mass ``mass[i]`` at loss ``(first + i)*step + offset``, and ``infinite`` at +inf."""
+    """P-mass ``mass[i]`` at loss ``(first + i)*step``, and ``infinite`` at +inf."""
 
     step: float
     first: int
     mass: Array
     infinite: float
-    offset: float = 0.0
 
     @property
     def losses(self) -> Array:
-        return np.asarray((self.first + np.arange(self.mass.size)) * self.step + self.offset, dtype=float)
+        return np.asarray((self.first + np.arange(self.mass.size)) * self.step, dtype=float)
 
 
 _TAIL = 1e-17
@@ -123,47 +122,43 @@ class Composed:
         return high
 
 
+def _tilt(solid: Sequence[tuple[Array, Array, int]], goal: float, spread: float) -> tuple[float, float, float]:
+    """The tilt for a question about a delta of exp(-``goal``), and the losses between which the tilted sum lies but for e^-42."""
+    ladder = np.geomspace(1e-3 / max(spread, 1e-12), 4e2 / max(spread, 1e-12), 60)
+    ladder = ladder[ladder < 600 / max(spread, 1e-12)]
+    # the smallest tilt that is nearly best: a stronger one buries the smaller losses in the rounding of the transform
+    bounds = [(_log_moment(solid, float(t)) + goal) / float(t) for t in ladder]
+    tilt = float(next(t for t, b in zip(ladder, bounds, strict=True) if b <= min(bounds) + 0.05 * abs(min(bounds))))
+    base = _log_moment(solid, tilt)
+
+    def edge(sign: float) -> float:
+        return sign * min((_log_moment(solid, tilt + sign * float(s)) - base + 42.0) / float(s) for s in ladder)
+
+    return tilt, edge(-1.0), edge(1.0)
+
+
 def compose(parts: Sequence[tuple[Masses, int]], delta: float) -> Composed:
     """The composition of independent ``parts`` (each ``count`` times), tilted for a question about ``delta``.
 
     The rounding error of the transform is added.
     """
+    from scipy import fft
+
     step = parts[0][0].step
-    goal = math.log(1 / max(delta, 1e-300))
     solid = [(p.losses[p.mass > 0], p.mass[p.mass > 0], n) for p, n in parts]
     if any(mass.size == 0 for _, mass, _ in solid):  # some part has all its mass at infinity
         return Composed(np.array([0.0]), np.array([0.0]), 0.0, 0.0, 1.0, 0.0)
-
-    def bound(t: float) -> float:
-        return (_log_moment(solid, t) + goal) / t
-
     spread = max(max(abs(float(p.losses[0])), abs(float(p.losses[-1]))) for p, _ in parts)
-    ladder = np.geomspace(1e-3 / max(spread, 1e-12), 4e2 / max(spread, 1e-12), 60)
-    ladder = ladder[ladder < 600 / max(spread, 1e-12)]
-    # the smallest tilt that is nearly best: a stronger one buries the smaller losses in the rounding of the transform
-    bounds = [bound(float(t)) for t in ladder]
-    tilt = float(next(t for t, b in zip(ladder, bounds, strict=True) if b <= min(bounds) + 0.05 * abs(min(bounds))))
-    base = _log_moment(solid, tilt)
-
-    def edge(sign: float) -> float:
-        best = math.inf
-        for s in ladder:
-            growth = _log_moment(solid, tilt + sign * float(s)) - base
-            best = min(best, (growth + 42.0) / float(s))
-        return sign * best
-
-    high, low = edge(1.0), edge(-1.0)
-    total_low = sum(c * (p.first * step + p.offset) for p, c in parts)
-    total_high = sum(c * ((p.first + p.mass.size - 1) * step + p.offset) for p, c in parts)
+    tilt, low, high = _tilt(solid, math.log(1 / max(delta, 1e-300)), spread)
+    total_low = sum(c * p.first * step for p, c in parts)
+    total_high = sum(c * (p.first + p.mass.size - 1) * step for p, c in parts)
     low, high = max(low, total_low), min(high, total_high)
     width = max(math.ceil((high - low) / step) + 3, max(p.mass.size for p, _ in parts))
     if width > _LARGEST:
         raise TooFine
     size = 1 << (width - 1).bit_length()
-    from scipy import fft
-
     spectrum: NDArray[np.complex128] | None = None
-    first, offset, log_norm = 0, 0.0, 0.0
+    first, log_norm = 0, 0.0
     for part, count in parts:
         x = tilt * part.losses
         top = float(x.max())
@@ -173,17 +168,15 @@ def compose(parts: Sequence[tuple[Masses, int]], delta: float) -> Composed:
         piece = fft.rfft(tilted / norm, size) ** count
         spectrum = piece if spectrum is None else spectrum * piece
         first += count * part.first
-        offset += count * part.offset
         log_norm += count * (math.log(norm) + top)
     assert spectrum is not None
     mass = np.maximum(fft.irfft(spectrum, size), 0.0)
     total = sum(count for _, count in parts)
     rounding = 4 * float(np.finfo(float).eps) * math.log2(size) * total * float(np.mean(np.abs(spectrum)))
     margin = rounding + 2e-18  # the second part covers what wraps around the window (see the 42 nats above)
-    start = math.floor((low - offset) / step)  # the window of losses that the cycle stands for
-    shift = (start - first) % size
-    mass = np.roll(mass, -shift)
-    losses = np.asarray((start + np.arange(size)) * step + offset, dtype=float)
+    start = math.floor(low / step)  # the window of losses that the cycle stands for
+    mass = np.roll(mass, -((start - first) % size))
+    losses = np.asarray((start + np.arange(size)) * step, dtype=float)
     infinite = -math.expm1(sum(c * math.log1p(-p.infinite) if p.infinite < 1 else -math.inf for p, c in parts))
     inside = int(np.searchsorted(losses, total_high + step / 2, side="right"))
     return Composed(losses[:inside], mass[:inside], tilt, log_norm, infinite, margin)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dpspec.audit.pairs import Array, Atoms, Pair, Reversed, symmetric
 
 _FINE = 1e-11  # relative error of the mass of a cell, differences of tail functions included
-_CELLS = 900
+_CELLS = 700
 _BINS = 1 << 18
 
 

@@ -131,7 +131,8 @@ def _sampled_gaussian(event: Event, context: Context, epsilon: float, delta: flo
                 f"the stated number is the Gaussian limit mu = {clt:.5g}, which lies below the true loss of {steps} steps",
             )
         ]
-    if wrong and steps == 1:
+    group = max(event.number("contributions") or 1.0, event.inner[0].number("contributions") or 1.0)
+    if wrong and steps == 1 and group == 1:
         return [
             Diagnostic(
                 "DP616",

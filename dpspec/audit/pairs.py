@@ -155,8 +155,9 @@ class Reversed:
         return q_down, p_down, q_up, p_up
 
     def reach(self, tail: float) -> tuple[float, float]:
+        turned = getattr(self.pair, "turned", None)  # a pair that knows the quantiles of its other law
         # Q(L > b) <= tail and Q(L <= a) <= tail by bisection on the tails
-        return _reach_by_bisection(self, tail)
+        return turned(tail) if turned is not None else _reach_by_bisection(self, tail)
 
 
 def _reach_by_bisection(pair: Pair, tail: float) -> tuple[float, float]:

@@ -24,6 +24,20 @@ def _span(node: Any) -> Span:
     return Span(a.line + 1, a.column + 1, b.line + 1, b.column + 1)
 
 
+def read_yaml_all(text: str, path: str = "") -> list[Any]:
+    """The data of every document of a stream, parted by lines of ``---``. Raises as :func:`read_yaml` does."""
+    parts, lines = list[str](), list[str]()
+    for line in text.splitlines(keepends=True):
+        if line.rstrip() == "---":
+            parts.append("".join(lines))
+            lines = []
+        else:
+            lines.append(line)
+    parts.append("".join(lines))
+    full = [p for p in parts if p.strip()]
+    return [read_yaml(p, path).data for p in (full if len(full) > 1 else [text])]
+
+
 def read_yaml(text: str, path: str = "") -> Read:
     """Mappings, lists and scalars of one document. Numbers keep their YAML 1.2 meaning, and ``1e-5`` without a point is a number too.
 

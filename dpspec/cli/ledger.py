@@ -107,31 +107,17 @@ def init(
     book = create(_url(ledger))
     body: dict[str, Any] = {"ledger": book.name}
     if account is not None and limit is not None:
-        sha = None
-        if fingerprint is not None:
-            from dpspec.data.files import digest
-
-            sha = digest(fingerprint, fresh=True)[0]
-        made = book.open(
-            account,
-            limit,
-            data=data or "",
-            unit=unit,
-            relation=relation,
-            model=model,
-            protects=protects,
-            window=window,
-            parent=parent,
-            fingerprint=sha,
-            by=by,
-        )
+        counts = {"unit": unit, "relation": relation, "model": model, "protects": protects}
+        sha = None if fingerprint is None else _content(fingerprint)
+        made = book.open(account, limit, data=data or "", window=window, parent=parent, fingerprint=sha, by=by, **counts)
         body |= described(made)
-    if format is Format.json:
-        emit_json(body)
-        return
-    say(f"ledger {book.name}")
-    if account is not None:
-        say(_described(body))
+    _done(format, body, f"ledger {book.name}" + (f"\n{_described(body)}" if account is not None else ""))
+
+
+def _content(file: Path) -> str:
+    from dpspec.data.files import digest
+
+    return digest(file, fresh=True)[0]
 
 
 def _pair(text: str) -> tuple[str, str]:

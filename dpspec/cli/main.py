@@ -32,6 +32,9 @@ def group() -> Any:
     from dpspec.cli import common
 
     class Group(TyperGroup):
+        def list_commands(self, ctx: Any) -> list[str]:
+            return [name for name in COMMANDS if name in self.commands]
+
         def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:
             base: Any = super().main
             given = args[0] if args else more.get("args")

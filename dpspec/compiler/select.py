@@ -371,8 +371,9 @@ def _loss_status(draft: Draft[Certified], release: Certified, need: Need) -> Ass
         unbounded = [v for v in ("x", "y") if not enforced(draft, v)]
         blame = f"{' and '.join(unbounded)} unbounded, or not enforced" if unbounded else "the loss has no finite constant here"
         return AssumptionStatus(need.name, need.role, "declared", f"{need.name} cannot be proved ({blame})")
-    if need.role == "privacy" and need.name == "lipschitz" and not (enforced(draft, "x") and enforced(draft, "y")):
-        free = [v for v in ("x", "y") if not enforced(draft, v)]
+    read = ("x", "y") if of(release.release.task).labelled(release.release.task) else ("x",)
+    free = [v for v in read if not enforced(draft, v)]
+    if need.role == "privacy" and need.name == "lipschitz" and free:
         return AssumptionStatus(
             need.name, need.role, "declared", f"the Lipschitz constant rests on the domain of {' and '.join(free)}, which nothing enforces"
         )

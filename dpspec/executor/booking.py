@@ -2,7 +2,8 @@
 
 Whether an account admits a release depends on the plan and on the ledger, never on the records, so a refusal is the same for all
 neighbours, and so is the reservation: once it is written the run goes on to the end or leaves it open. A failure before it (a file that is
-not there, records that contradict the plan) charges nothing, because nothing was drawn. Commits have no time.
+not there, records that contradict the plan) charges nothing, because nothing was drawn. All entries of a run are dated by its start, and
+commits have no time.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpspec.compiler.plan import Plan, schedule_json
 from dpspec.ledger.book import Ledger, Refused, Reservation, refuse
+from dpspec.ledger.clock import stopped
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 if TYPE_CHECKING:
@@ -76,7 +78,9 @@ def booked(plan: Plan, ledger: str | None, account: str | None, *, data_file: Pa
     draft = plan.draft
     if draft.analysis.data.status != "private":
         refuse("DP703", "the data of this spec are public, and no account counts what is public", "leave the ledger out")
-    booking = Booking(Ledger(ledger), account, schedule_json(draft), draft.analysis.name, plan.sha256)
+    book = Ledger(ledger)
+    book.time = stopped(book.time)
+    booking = Booking(book, account, schedule_json(draft), draft.analysis.name, plan.sha256)
     _same_data(booking.ledger.account(account), plan, data_file, memory)
     try:
         booking.ledger.check(account, booking.schedule)

@@ -38,6 +38,28 @@ class Clock:
             return ""
 
 
+@dataclass(frozen=True)
+class Stopped(Clock):
+    """A clock that shows one moment: that of a run's start, since how long its records took to load may tell about them."""
+
+    moment: dt.datetime
+    uptime: float
+    machine: str
+
+    def now(self) -> dt.datetime:
+        return self.moment
+
+    def up(self) -> float:
+        return self.uptime
+
+    def boot(self) -> str:
+        return self.machine
+
+
+def stopped(clock: Clock) -> Stopped:
+    return Stopped(clock.now(), clock.up(), clock.boot())
+
+
 def stamp(clock: Clock, last: str | None, anchors: Mapping[str, Any]) -> tuple[dt.datetime, dict[str, Any]]:
     """The time of the next entry, and the anchors to keep with it. ``last``: the latest time in the ledger; ``anchors``: of the last
     reservation, ``[uptime, time]`` for each start of a machine."""

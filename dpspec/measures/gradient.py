@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from dpspec.measures.measure import Array, Measure, Trial
+from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 
 def gradient_norm(w: Array, trial: Trial) -> float:
@@ -24,13 +25,14 @@ def gradient_norm(w: Array, trial: Trial) -> float:
 
 def frank_wolfe_gap(w: Array, trial: Trial) -> float:
     """max over v in the set of <grad F(w), w - v> on the records of the trial, F with its ridge: zero at stationary points alone, and at
-    least F(w) - F* where F is convex. Raises LookupError over an unbounded set."""
+    least F(w) - F* where F is convex. Raises SpecError (DP413) over an unbounded set."""
     f = trial.problem.oracle
     gradient = f.gradient(w, trial.records)
     try:
         best = f.over.minimise_linear(gradient)
     except ValueError:
-        raise LookupError("the Frank-Wolfe gap is that of a bounded set") from None
+        text = "the Frank-Wolfe gap is that of a bounded set, and this one has points in every direction"
+        raise SpecError([Diagnostic("DP413", "error", text, "expect gradient-norm, or minimise over a ball")]) from None
     return float(gradient @ (w - best))
 
 

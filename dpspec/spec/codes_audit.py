@@ -198,6 +198,14 @@ CODES: dict[str, Code] = {
         "A lower bound lies above an upper bound, so one of them is wrong. It is a fault of the auditor, and no verdict is given.",
     ),
     # --------------------------------------------------------------------------------------------------------------- input
+    "DP648": Code(
+        "how a configuration was read",
+        "Rate, steps, noise over sensitivity and relation, as they follow from the words of the tool: check them against the run.",
+    ),
+    "DP649": Code(
+        "no noise is stated, only a target",
+        "The answer is the least noise multiplier whose certified epsilon meets the target; whether the tool chose it is not known.",
+    ),
     "DP670": Code("the file cannot be read", "It is no YAML, JSON or CSV, or it repeats a key or expands too far."),
     "DP671": Code("unknown word in a description", "A misspelt key would be ignored silently, so it is an error."),
     "DP672": Code(

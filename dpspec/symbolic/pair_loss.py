@@ -16,6 +16,7 @@ from dpspec.symbolic.margin import MarginLoss
 from dpspec.symbolic.normal import Poly
 from dpspec.symbolic.pairs import pair_case
 from dpspec.symbolic.parts import Case, cases
+from dpspec.symbolic.stable import stable
 
 Vector: TypeAlias = NDArray[np.float64]
 
@@ -39,6 +40,11 @@ class PairLoss:
             {} if len(self.every) == 1 else {(a, b): pair_case(self.form, self.every, a, b)[0] for a in self.labels for b in self.labels}
         )
         object.__setattr__(self, "table", {(float(a), float(b)): k for (a, b), k in known.items()})
+
+    @property
+    def residual(self) -> bool:
+        """Whether the slope knows u and the labels through u - (y1 - y2) alone."""
+        return len(self.every) == 1 and stable(self.every[0].form, 1).residual
 
     def value(self, u: Vector, y1: Vector | float, y2: Vector | float) -> Vector:
         return MarginLoss(self.name, self.form).value(u, y1, y2)

@@ -18,7 +18,9 @@ from dpspec.tasks.protocol import Reference, Task, fitted, of_the_records
 def truth(trial: Trial) -> Array:
     """The mean of the law where it is known, else that of the records: a parameter called theta need not be the mean."""
     known = getattr(trial.truth, "mean", None)
-    return fitted(trial) if known is None else np.asarray(known, dtype=np.float64)
+    if known is not None:
+        return np.asarray(known, dtype=np.float64)
+    return np.asarray(reference(trial.records, trial.problem, {})[0]) if trial.reference is None else fitted(trial)
 
 
 def reference(records: Any, problem: Problem, settings: Mapping[str, Any]) -> Reference:

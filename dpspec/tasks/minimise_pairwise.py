@@ -76,6 +76,7 @@ class PairObjective:
     limit: float = math.inf
     length: float = math.inf
     curve: float = math.inf
+    residual: bool = False  # phi knows u - (y1 - y2) alone, but for terms without w
 
     def size(self, features: int) -> int:
         """How many weights there are."""
@@ -122,6 +123,8 @@ class PairObjective:
 
     def _sum(self, f: Scalar, m: Vector, y: Vector, *, gradient: bool) -> Any:
         """Sum of f(m_i - m_j, y_i, y_j) over all i and j; with ``gradient``, for each i the sum over j of that less the other way round."""
+        if self.residual:  # labels move margins, and all records have one
+            m, y = m - y, np.zeros(len(y))
         labels = np.unique(y)
         if len(m) > _FEW and len(labels) <= _LABELS:
             found = _separated(f, m, [np.flatnonzero(y == label) for label in labels], labels, gradient)
@@ -207,6 +210,7 @@ def bind(binding: Binding) -> Any:
         limit=loss.slope,
         length=loss.lipschitz,
         curve=loss.curve,
+        residual=functions.residual,
     )
 
 

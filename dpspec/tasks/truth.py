@@ -1,9 +1,8 @@
 """``infer truth from labels``: the true answer of d tasks from the answers of n workers.
 
 A record is a worker's row of answers, a column a task. The domain of x lists what an answer may be: **0 is no answer**, in every row and
-task, and each other value is a label: ``x in {-1, 0, 1} by map(0 -> 0, no -> -1, yes -> 1)``, or ``{0, 1, 2, 3}`` for three labels. A
-zeroed row, a row that could not be read and an absent entry of a sparse matrix then all say the same: this worker answered nothing. A
-domain without 0 says that everybody answers everything.
+task, and each other value is a label: ``x in {-1, 0, 1} by map(0 -> 0, -1 -> -1, 1 -> 1)``, or ``{0, 1, 2, 3}`` for three labels. A
+zeroed row, an empty cell of a table (NaN) and an absent entry of a sparse matrix then all say the same: no answer.
 
 What the spec may assume, beside ``one-coin`` (a worker errs with one probability on every task, independently):
 
@@ -83,9 +82,9 @@ def listed(binding: Binding) -> tuple[float, ...]:
 
 
 def facts(binding: Binding) -> Mapping[str, float]:
-    """``classes`` and ``abstaining`` (1 where a worker may leave a task out)."""
+    """``classes``, the number of labels."""
     values = listed(binding)
-    return {"classes": float(sum(v != 0 for v in values)), "abstaining": float(0.0 in values)}
+    return {"classes": float(sum(v != 0 for v in values))}
 
 
 def check(binding: Binding) -> Iterable[Refusal]:
@@ -94,7 +93,7 @@ def check(binding: Binding) -> Iterable[Refusal]:
     if not values:
         yield Refusal(
             "what an answer may be is not listed: labels are told apart by a finite domain of x that is enforced",
-            "x in {-1, 0, 1} by map(0 -> 0, no -> -1, yes -> 1), where 0 is no answer",
+            "x in {-1, 0, 1} by map(0 -> 0, -1 -> -1, 1 -> 1), where 0 is no answer",
         )
     elif len(labels) < 2:
         yield Refusal(
@@ -168,6 +167,7 @@ TASK = Task(
     truth=truth,
     trivial=lambda problem: None,
     labelled=lambda node: False,
+    missing=lambda node: True,
     arrays=arrays,
     broken=broken,
 )

@@ -19,10 +19,10 @@ from dpspec.audit.events.laplace import vote_loss
 from dpspec.audit.events.noisy_max import half_win
 from dpspec.audit.events.permute_and_flip import permute_and_flip
 from dpspec.audit.events.svt import svt_split
+from dpspec.audit.facts import machine_factor
 from dpspec.audit.losses import bracket, compose, over
 from dpspec.audit.lower import composed
 from dpspec.audit.pairs import Atoms, GaussianPair, LaplacePair, Reversed, Subsampled, SubsampledReplace, approximate, randomized_response
-from dpspec.audit.static import machine_factor
 
 
 def parts_of(neighbouring: str, *events: dict[str, object], worst_case: bool = False) -> list[Component]:

@@ -222,7 +222,10 @@ def test_no_alarm_on_right_claims() -> None:
         ({"epsilon": 1.0}, {"type": "svt", "sensitivity": 1, "threshold_scale": 2, "query_scale": 4, "cutoff": 1, "queries": 100}),
         ({"rho": 0.125}, {"type": "exponential", "epsilon": 1}),
         ({"epsilon": math.log(3)}, {"type": "randomized_response", "categories": 2, "keep": 0.75}),
-        ({"epsilon": 0.66, "delta": 2.1e-29}, {"type": "laplace_threshold", "l1_sensitivity": 1, "scale": 1 / 0.66, "threshold": 100}),
+        (
+            {"epsilon": 0.66, "delta": 2.1e-29},
+            {"type": "laplace_threshold", "l1_sensitivity": 1, "scale": 1 / 0.66, "threshold": 100},
+        ),
     ):
         result = run(claim, event)
         assert result.verdict == "holds", (claim, event, result.text())
@@ -375,7 +378,7 @@ def test_opacus_parameters() -> None:
 
 def test_tf_privacy_parameters() -> None:
     base = {"noise_multiplier": 0.8, "l2_norm_clip": 2.0, "batch_size": 60, "n": 60000, "epochs": 1, "delta": 1e-6, "epsilon": 0.47}
-    assert kind_of(base) == "tf-privacy"
+    assert kind_of(base) == "tensorflow-privacy"
     shuffled = audit(base)
     assert shuffled.verdict == "violated"
     assert "DP615" in codes(shuffled)

@@ -27,7 +27,7 @@ COMMAND_WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "run": ("{spec} --data {csv}", ("--out {tmp}/released",)),
     "ledger": ("status --ledger {book} --delta 1e-6", ()),
     "study": ("{spec} --trials 2 --workers 1", ("--out {tmp}/out", "--quick", "--vary epsilon=1,2", "--until 0.5")),
-    "audit": ("{lock}", ()),
+    "audit": ("{lock}", ("--template opacus", "--html {tmp}/p.html")),
     "report": ("{lock}", ("--html {tmp}/p.html",)),
     "algorithms": ("dp-gd", ("--faults",)),
     "explain": ("DP201", ()),
@@ -36,7 +36,7 @@ COMMAND_WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "schema": ("", ("--out {tmp}/schema.json",)),
 }
 #: Options that change what is computed, not what is printed.
-OTHER = {"--seed", "--compare", "--workers", "--engine", "--trials", "--data", "--to", "--help", "--format"}
+OTHER = {"--seed", "--compare", "--workers", "--engine", "--trials", "--data", "--to", "--help", "--format", "--as"}
 OTHER |= {"--ledger", "--account", "--fit"}
 COMMON = ("--quiet", "--verbose", "--no-color")
 

@@ -78,6 +78,13 @@ def _pattern(direction: np.ndarray, values_: list[float]) -> np.ndarray:
     return np.select([direction > 0, direction < 0], [values_[-1], values_[0]], values_[(len(values_) - 1) // 2])
 
 
+def to_listed(draft: Draft, x: np.ndarray) -> np.ndarray:
+    """Rows over the list of a finite domain, where any other number would become the first image: the sign of each entry says which value
+    it is. Of other domains ``x`` itself."""
+    allowed = listed(draft, "x")
+    return _pattern(x, allowed) if allowed else x
+
+
 def sent_to_the_end(draft: Draft, variable: str, direction: np.ndarray) -> np.ndarray:
     """A multiple of the direction that enforcement brings to the end of the domain: far outside, or just inside where records outside
     become zeros."""

@@ -29,6 +29,7 @@ from dpspec.privacy.meter import PrivacyError
 from dpspec.spec.diagnostics import SpecError
 from dpspec.spec.model import Ball, Box, Domain, Enforcement, Minimise
 from tests.conformance.cases import ALGORITHMS, Case, labels
+from tests.conformance.extremes import to_listed
 from tests.conformance.test_add_remove import with_option
 from tests.conformance.test_conformance import small
 
@@ -88,7 +89,7 @@ def bases(c: Case) -> list[tuple[np.ndarray, np.ndarray]]:
     d = int(c.draft.facts["d"])
     low, high = labels(c)
     rng = np.random.default_rng(0)
-    typical = rng.normal(size=(N, d)), rng.choice([low, high], size=N)
+    typical = to_listed(c.draft, rng.normal(size=(N, d))), rng.choice([low, high], size=N)
     alike = np.tile(np.eye(d)[:1] * 1e3, (N, 1)), np.full(N, high)
     huge = np.full((N, d), LARGEST), np.full(N, -LARGEST)
     return [(np.zeros((N, d)), np.full(N, low)), typical, alike, huge]

@@ -30,6 +30,7 @@ from dpspec.lang.source import Parsed, parse_text
 from dpspec.privacy.schedule import draws
 from dpspec.spec.model import CsvSource
 from tests.conformance.cases import Case, case, labels
+from tests.conformance.extremes import to_listed
 from tests.conformance.replay import blind_run
 from tests.conformance.test_add_remove import CENTRAL, errors, variants
 from tests.conformance.test_replay import with_neighbours
@@ -112,7 +113,7 @@ def hostile(c: Case, kind: str, seed: int) -> np.ndarray:
         case "alone":  # every other row is zero already
             x[1:], y[1:] = 0.0, 0.0
             x[0], y[0] = 1e3, max(labels(c))
-    return np.column_stack([x, y])
+    return np.column_stack([to_listed(c.draft, x), y])
 
 
 @pytest.mark.parametrize("parsed", CASES)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
 import pytest
 from scipy.stats import norm
 
-from dpspec.ledger.costs import INFINITE, UNIT
+from dpspec.ledger.costs import INFINITE, UNIT, added, cost_of
 from dpspec.ledger.limits import Limit, LimitError, Point, fits, left, make_limit, open_filters, used
+from dpspec.privacy.schedule import Draw
+from tests.ledger.releases import schedule
+from tests.privacy.kinds import instance
 
 
 def only(limit: Limit) -> Point:
@@ -119,35 +123,31 @@ def test_what_is_no_limit(words: dict[str, str]):
 # ------------------------------------------------------------------------------------------------- the union of several filters
 
 
-def test_several_filters_keep_the_statement_on_an_adversarial_tree():
-    """Randomised responses whose budget an adversary chooses by the answers, worked out exactly over all transcripts: the account that
-    admits while either of two filters has room is (epsilon, delta)-DP, and one that only checks the total in the end of the other is not
-    asked for."""
-    epsilon = 0.9
-    limit = make_limit(epsilon=str(epsilon), delta="0.05")
-    levels = (0.02, 0.3, 0.6)
+def worst_case(limit: Limit, epsilon: float, levels: tuple[float, ...], depth: int) -> float:
+    """The largest sum of (p - e^epsilon q)_+ over the transcripts of randomised responses whose budgets an adversary chooses by the
+    answers, worked out over all of its strategies."""
+    costs = {e: cost_of(schedule(Draw("r.x", instance("binary-response")), {"r.x": e}), limit.measures()) for e in levels}
 
-    def cost(e: float) -> dict[str, int]:
-        from dpspec.ledger.costs import cost_of
-        from dpspec.privacy.schedule import Draw
-        from tests.ledger.releases import schedule
-        from tests.privacy.kinds import instance
-
-        return cost_of(schedule(Draw("r.x", instance("binary-response")), {"r.x": e}), limit.measures())
-
-    costs = {e: cost(e) for e in levels}
-
-    def worst(total: dict[str, int], p: float, q: float, depth: int) -> float:
-        """The largest sum over outcomes of (p - e^epsilon q)_+ that an adversary reaches from here."""
+    def reached(total: dict[str, int], p: float, q: float, left: int) -> float:
         best = max(0.0, p - math.exp(epsilon) * q)
-        if depth == 0:
-            return best
-        for e in levels:
-            after = {m: c + costs[e][m] for m, c in total.items()}
+        for e in levels if left else ():
+            after = added(total, costs[e])
             if fits(limit, after):
                 high = math.exp(e) / (1 + math.exp(e))
-                best = max(best, worst(after, p * high, q * (1 - high), depth - 1) + worst(after, p * (1 - high), q * high, depth - 1))
+                best = max(best, reached(after, p * high, q * (1 - high), left - 1) + reached(after, p * (1 - high), q * high, left - 1))
         return best
 
-    found = worst(limit.empty(), 1.0, 1.0, 7)
-    assert 0 < found <= 0.05
+    return reached(limit.empty(), 1.0, 1.0, depth)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "filters", "levels"),
+    [("0.9", "0.05", "any", (0.02, 0.3, 0.6)), ("0.3", "0.2", "gdp", (0.1, 0.25, 0.5)), ("0.2", "0.2", "gdp", (0.3, 0.45))],
+)
+def test_filters_keep_the_statement_against_every_strategy(epsilon: str, delta: str, filters: str, levels: tuple[float, ...]):
+    """And filters with twice the room do not: the tree is deep enough to see it."""
+    limit = make_limit(epsilon=epsilon, delta=delta, filters=filters)
+    assert worst_case(limit, float(epsilon), levels, 6) <= float(delta)
+    (point,) = limit.points
+    loose = replace(point, filters=tuple(replace(f, bound=2 * f.bound) for f in point.filters))
+    assert worst_case(Limit((loose,)), float(epsilon), levels, 7) > float(delta)

@@ -161,6 +161,27 @@ def test_neighbours_leave_the_same_entries_and_end_in_the_same_way(plan: Any, tm
     assert shown[0] == shown[1] == shown[2]
 
 
+def test_a_run_looks_at_the_clock_once_before_it_reads(plan: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """How long records took to load would stand in the time of the reservation otherwise."""
+    import datetime as dt
+
+    from dpspec.ledger.clock import Clock, text
+
+    url = opened(tmp_path)
+    looked: list[dt.datetime] = []
+
+    def hourly(_: Any) -> dt.datetime:
+        looked.append(dt.datetime(2030, 1, 1, len(looked), tzinfo=dt.UTC))
+        return looked[-1]
+
+    monkeypatch.setattr(Clock, "now", hourly)
+    monkeypatch.setattr(Clock, "boot", lambda _: "")
+    x = records()
+    plan.run(x[:, :2], x[:, 2], ledger=url, account="team")
+    assert len(looked) == 1
+    assert [e["at"] for e in Ledger(url).entries()][1:] == [text(looked[0]), None]
+
+
 def test_a_commit_that_cannot_be_written_loses_no_release(plan: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     url = opened(tmp_path)
     x = records()

@@ -45,6 +45,11 @@ class Answers(Protocol):
 
 
 def refusal(p: Problem) -> str | None:
+    """What stands against a plan. Where the unit is one answer, enforcement must not carry a change of one cell into others: `map` treats
+    every cell alone, `reject` makes zeros of a whole row for one bad cell."""
+    rule = p.domains["x"].by if "x" in p.domains else None
+    if "attribute" in p.modifiers and rule is not None and rule.how != "map":
+        return f"under `attribute` one answer must not change how others are read, and `by {rule.how}` reads a row whole (write `by map`)"
     if "labels-only" in p.modifiers:
         return "the answers are x, and `labels only` protects y alone (write `attribute` for one answer at a time)"
     if p.facts.get("classes", 0) < 2:
@@ -53,9 +58,8 @@ def refusal(p: Problem) -> str | None:
 
 
 def response(p: Problem, t: Tunables) -> BinaryResponse | KaryResponse:
-    """The client of one cell: as many symbols as labels, and one more for no answer with ``abstain = symbol`` where somebody may
-    abstain."""
-    symbols = int(p.facts["classes"]) + int(t.abstain == "symbol" and p.facts["abstaining"] > 0)
+    """The client of one cell: as many symbols as labels, and one more for no answer with ``abstain = symbol``."""
+    symbols = int(p.facts["classes"]) + int(t.abstain == "symbol")
     return BinaryResponse() if symbols == 2 else KaryResponse(symbols)
 
 

@@ -163,7 +163,7 @@ def debiased(right: Any, named: Any, true: float, classes: int, symbols: int) ->
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     """Those whose conditions hold at these sizes: none, but for very many workers and tasks."""
-    if "ability" not in p.facts or p.facts["classes"] != 2 or p.facts["abstaining"] or p.d < 9:
+    if "ability" not in p.facts or answers.symbols(p, t) != 2 or p.d < 9:
         return {}
     scale, n, d = calibrated.scale("answer"), p.n, p.d
     wisdom, root = p.facts["ability"] / scale**2, math.sqrt(math.log(d) / d)

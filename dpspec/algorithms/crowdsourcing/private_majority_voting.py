@@ -178,7 +178,7 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
 
             found["Binomial tail (Hoeffding 1956, Theorem 4), by the expression at most"] = float(bdtr(n // 2, n, (1 + lean) / 2))
     experts = p.facts.get("experts", 0.0)
-    if two and 0 < experts < n and not p.facts["abstaining"]:
+    if answers.symbols(p, t) == 2 and 0 < experts < n:
         spammers = n - experts
         found["000 Theorem 7.1.4 with the repaired proof"] = max(
             0.0, math.erfc(experts / math.sqrt(2 * spammers)) / 2 - 0.4748 / math.sqrt(spammers)

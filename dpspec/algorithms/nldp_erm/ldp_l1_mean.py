@@ -47,10 +47,7 @@ CARD = Card(
     guarantees=("pure", "approx", "zcdp", "gdp"),
     sources=(Source("001", "3.1", "Algorithm 2", ("Lemma 3", "Lemma 4", "Lemma 5", "Corollary 1", "Theorem 2")),),
     summary="Each user sends one unbiased report; the server averages and projects on the l1 ball.",
-    needs=(
-        Need("x", "privacy", "a report is private whatever the record holds", enforced_by="each client clips what it reports"),
-        Need("l1-mean", "utility", "|E x|_1 <= Lambda, the radius after `over`"),
-    ),
+    needs=(Need("x", "privacy", "a report is private whatever the record holds", enforced_by="each client clips what it reports"),),
     options={"method": ("direct", "projection"), **full.CARD.options},
     tunables={
         **full.CARD.tunables,
@@ -83,7 +80,7 @@ CARD = Card(
             "proved",
             DIRECT,
             probability="1 - zeta",
-            conditions="method = direct; side and reach of a coordinate of a report; or the bound of ldp-mean where that is less",
+            conditions="|E x|_1 <= Lambda; method = direct; side and reach of a coordinate; or ldp-mean's bound where that is less",
         ),
         Bound(
             "l2-error",
@@ -92,7 +89,7 @@ CARD = Card(
             "C*sqrt(Lambda)*(r^2*log(d)/(n*epsilon^2))^(1/4)",
             "proved",
             "the same for isotropic reports, epsilon <= 1",
-            conditions="method = direct; times log(1/delta)^(1/4) for Gaussian reports",
+            conditions="|E x|_1 <= Lambda; method = direct; times log(1/delta)^(1/4) for Gaussian reports",
             probability="1 - zeta",
         ),
         Bound(
@@ -184,7 +181,9 @@ def projected(x: Any, g: Vector, rows: int = 8192) -> Iterator[Vector]:
 
 def central(means: Vector) -> Vector:
     """Of the rows, (m, p), the one with the smallest l1 ball around it that holds half of them (Hsu and Sabato)."""
-    far = np.sort(np.abs(means[:, None, :] - means[None, :, :]).sum(axis=2), axis=1)
+    from scipy.spatial.distance import cdist
+
+    far = np.sort(cdist(means, means, "cityblock"), axis=1)
     return np.asarray(means[int(np.argmin(far[:, math.ceil(len(means) / 2) - 1]))])
 
 

@@ -242,7 +242,7 @@ def chosen(p: Problem, t: Tunables) -> str:
     if t.channel != "auto":
         return str(t.channel)
     words = offered(p, t)
-    return words[0] if len(words) == 1 else min(words, key=lambda word: second_moment(channel_of(word, p, t), _level(word, p), t))
+    return words[0] if len(words) == 1 else min(words, key=lambda word: second_moment(channel_of(word, p, t), level_of(word, p), t))
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:
@@ -273,7 +273,7 @@ def _kind(p: Problem) -> str:
     return next((kind for name, kind in (("rho", "zcdp"), ("mu", "gdp"), ("delta", "approx")) if name in p.facts), "pure")
 
 
-def _level(word: str, p: Problem) -> float:
+def level_of(word: str, p: Problem) -> float:
     return (
         1 / p.facts["epsilon"]
         if word == "laplace"

@@ -203,6 +203,8 @@ CARD = Card(
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
+    if p.loss is not None and (p.loss.l1 < 0 or (p.loss.group is not None and p.loss.group.weight < 0)):
+        return "prox maps of a penalty with a negative weight are not non-expansive, which its bound rests on"
     return refused(p) or (None if t.eta > 0 else "the step size must be positive")
 
 
@@ -244,9 +246,9 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float | None:
-    """Norm of the gradient: the plain bound at the tuning gap. Of a convex loss none: methods for those predict an excess risk, and the two
-    are not compared."""
-    if p.loss is not None and p.loss.convex:
+    """Norm of the gradient: the plain bound at the tuning gap. Of a convex loss, or where a Frank-Wolfe gap is expected, none: other
+    methods predict an excess risk or a gap there, and different measures are not compared."""
+    if (p.loss is not None and p.loss.convex) or (p.goal is not None and p.goal.measure == "frank-wolfe-gap"):
         return None
     noise = p.d * calibrated.scale("gradient") ** 2
     return math.sqrt(2 * t.gap / (t.eta * t.T) + t.smoothness * t.eta * noise)

@@ -122,7 +122,8 @@ def rounding(p: Problem, c: Chain) -> float:
     assert p.loss is not None
     loss, over, d = p.loss, constraint_set(p.task.over, p.facts), p.d
     start = norm(over.start(d))
-    far = start + min(over.distance_bound(d), (loss.lipschitz + loss.l2 * start) / c.strong)
+    pulled = loss.lipschitz + loss.l2 * start + (loss.penalty_slope(d) if start > 0 else 0.0)  # at w_0, over A
+    far = start + min(over.distance_bound(d), pulled / c.strong)
     data = (OPERATIONS + p.n) * loss.lipschitz + (d + 8) * loss.smooth * far
     error = loss.gradient_error() + U * (data + 8 * c.strong * far)
     pull = float(c.step[0]) * (loss.lipschitz + c.strong * far)

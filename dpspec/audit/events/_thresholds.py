@@ -50,7 +50,7 @@ def key_tail(event: Event, context: Context, count: float, discrete: bool | None
 
     gap = (event.number("threshold") or 0.0) - count
     if discrete is None:
-        discrete = event.kind.startswith("discrete")
+        discrete = event.kind.startswith("discrete") or event.fields.get("noise_on") == "integers"
     if "gaussian" in event.kind:
         sigma = event.number("sigma") or 0.0
         if sigma == 0:

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 
 from dpspec.audit.component import Component, Context
 from dpspec.audit.event import Event
-from dpspec.audit.events import gaussian
+from dpspec.audit.events import discrete_gaussian, gaussian
 from dpspec.audit.events._additive import gaussian_shifts
 from dpspec.audit.events._thresholds import thresholded
-from dpspec.audit.kinds import L2, Kind
+from dpspec.audit.kinds import L2, Kind, Sort
 
 KIND = Kind(
     "Gaussian noise on a histogram with private keys, released above a threshold",
-    (*L2, "sigma", "threshold", "first_count", "keys"),
+    (*L2, "sigma", "threshold", "first_count", "keys", "noise_on"),
     (("sigma",), ("threshold",)),
+    sorts={"noise_on": Sort("", form="word", words=("reals", "integers"))},
     contributions=True,
     aliases=("threshold_gaussian",),
     attained="a key that one unit alone has, and counts that are the sensitivity apart",
@@ -24,7 +25,8 @@ RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:
-    return thresholded(event, context, gaussian.model(event, context)[0], 2.0)
+    law = discrete_gaussian if event.fields.get("noise_on") == "integers" else gaussian
+    return thresholded(event, context, law.model(event, context)[0], 2.0)
 
 
 def stated(event: Event, context: Context) -> Mapping[str, Mapping[str, float]]:

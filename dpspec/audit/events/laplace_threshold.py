@@ -6,15 +6,16 @@ from collections.abc import Mapping
 
 from dpspec.audit.component import Component, Context
 from dpspec.audit.event import Event
-from dpspec.audit.events import laplace
+from dpspec.audit.events import discrete_laplace, laplace
 from dpspec.audit.events._additive import laplace_losses
 from dpspec.audit.events._thresholds import thresholded
-from dpspec.audit.kinds import L1, Kind
+from dpspec.audit.kinds import L1, Kind, Sort
 
 KIND = Kind(
     "Laplace noise on a histogram with private keys, released above a threshold",
-    (*L1, "scale", "epsilon", "threshold", "first_count", "keys"),
+    (*L1, "scale", "epsilon", "threshold", "first_count", "keys", "noise_on"),
     (("scale", "epsilon"), ("threshold",)),
+    sorts={"noise_on": Sort("", form="word", words=("reals", "integers"))},
     contributions=True,
     aliases=("threshold_laplace",),
     attained="a key that one unit alone has, and a count that is the sensitivity larger",
@@ -24,7 +25,8 @@ RELATION = "add_remove"
 
 
 def model(event: Event, context: Context) -> list[Component]:
-    return thresholded(event, context, laplace.model(event, context)[0], 1.0)
+    law = discrete_laplace if event.fields.get("noise_on") == "integers" else laplace
+    return thresholded(event, context, law.model(event, context)[0], 1.0)
 
 
 def stated(event: Event, context: Context) -> Mapping[str, Mapping[str, float]]:

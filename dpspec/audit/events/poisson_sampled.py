@@ -10,7 +10,9 @@ from dpspec.audit.component import NOTHING, Component, Context
 from dpspec.audit.event import Event
 from dpspec.audit.events import inner
 from dpspec.audit.events._additive import norm_bounded
+from dpspec.audit.events._common import grouped
 from dpspec.audit.events._sampling import Body, amplified, body_of, log_mean_exp, on_sample, rate_of, rates
+from dpspec.audit.events._users import of_users, records_of
 from dpspec.audit.kinds import BODY, Kind
 from dpspec.audit.pairs import GaussianPair, LaplacePair, Pair, Seen, Subsampled, SubsampledReplace, randomized_response
 
@@ -19,6 +21,7 @@ KIND = Kind(
     (*BODY, "rate", "once"),
     (BODY, ("rate",)),
     aliases=("poisson",),
+    contributions=True,
     attained="a record that adds the sensitivity to a sum of nothing (replace: its opposite, or nothing, in its place)",
 )
 EXAMPLE = {"type": "poisson_sampled", "rate": 0.1, "count": 3, "event": {"type": "gaussian", "l2_sensitivity": 1, "sigma": 2}}
@@ -28,11 +31,20 @@ RELATION = "add_remove"
 def model(event: Event, context: Context) -> list[Component]:
     rate, times = rate_of(event), event.count if event.fields.get("once") is True else 1
     if rate == 1:
-        return [replace(c, count=c.count * times) for c in inner(event, context)]
-    body = body_of(event, context, times)
+        group = event.number("contributions") or 1.0
+        return [replace(grouped(c, group) if group > 1 else c, count=c.count * times) for c in inner(event, context)]
+    found = records_of(event)
+    if isinstance(found, str):
+        return [Component(event.what, unknown=found, how="DP629")]
+    records, single = found
+    body = body_of(single, context, times)
     if isinstance(body, list):
         return body
-    return on_sample(_poisson(event, context, body, rate), body, rate)
+    one = _poisson(single, context, body, rate)
+    if records > 1 and rate > 0:
+        opposite = context.replacing and all(norm_bounded(e) for e in single.inner)
+        one = of_users(one, body.mu, records, rate, context, opposite, body.gaussian_below)
+    return on_sample(one, body, rate)
 
 
 def _poisson(event: Event, context: Context, body: Body, rate: float) -> Component:

@@ -24,8 +24,8 @@ from dpspec.tasks.truth import TASK, Votes
 from tests.algorithms.support import tunables
 
 
-def problem(n: int, d: int, *, labels: tuple[float, ...] = (-1.0, 1.0), abstaining: float = 0.0, **facts: float) -> Problem:
-    known = {"n": n, "d": d, "epsilon": 1.0, "classes": len(labels), "abstaining": abstaining, **facts}
+def problem(n: int, d: int, *, labels: tuple[float, ...] = (-1.0, 1.0), **facts: float) -> Problem:
+    known = {"n": n, "d": d, "epsilon": 1.0, "classes": len(labels), **facts}
     return Problem("nldp", "replace-one", SimpleNamespace(kind="infer"), known, modifiers=frozenset(["attribute"]), oracle=Votes(labels))
 
 
@@ -127,7 +127,7 @@ def test_the_reference_finds_the_experts():
     """One worker in twenty is always right, the others guess: majority errs on a tenth and more, EM on none."""
     abilities = np.where(np.arange(200) < 10, 1.0, 0.5)
     x, truth = crowd(abilities, 1000, rate=0.9)
-    p = problem(200, 1000, abstaining=1.0)
+    p = problem(200, 1000)
     found = reference.run(Records(x), p, tunables(reference, p), None)
     assert np.mean(np.sign(x.sum(axis=0)) != truth) > 0.1
     assert np.mean(found.theta != truth) < 0.005
@@ -177,7 +177,7 @@ def test_abilities_are_debiased_for_missing_answers(abstain):
     """7 of 10 questions are answered: a coin counts the others as guesses, the symbol leaves them out."""
     abilities = np.array([0.6, 0.8, 1.0] * 40)
     x, truth = crowd(abilities, 4000, rate=0.7)
-    found = labelled(x, problem(120, 4000, abstaining=1.0), "3", abstain=abstain)
+    found = labelled(x, problem(120, 4000), "3", abstain=abstain)
     assert np.mean(found.theta != truth) < 0.01
     expected = abilities if abstain == "symbol" else 0.7 * abilities + 0.3 / 2
     for k in range(3):

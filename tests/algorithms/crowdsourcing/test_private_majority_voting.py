@@ -19,6 +19,7 @@ from dpspec.algorithms.card import Problem
 from dpspec.algorithms.crowdsourcing import _answers as answers
 from dpspec.algorithms.crowdsourcing import private_majority_voting as module
 from dpspec.compiler.passes import compile_draft
+from dpspec.data.enforce import enforce
 from dpspec.data.records import Records
 from dpspec.lang.source import parse_text
 from dpspec.privacy.calibrate import Budget, calibrate
@@ -30,10 +31,8 @@ from tests.algorithms.support import tunables
 CELLS = (-1, 0, 1)
 
 
-def problem(
-    n: int, d: int, *, attribute: bool = True, labels: tuple[float, ...] = (-1.0, 1.0), abstaining: float = 1.0, **facts: float
-) -> Problem:
-    known = {"n": n, "d": d, "epsilon": 1.0, "classes": len(labels), "abstaining": abstaining, **facts}
+def problem(n: int, d: int, *, attribute: bool = True, labels: tuple[float, ...] = (-1.0, 1.0), **facts: float) -> Problem:
+    known = {"n": n, "d": d, "epsilon": 1.0, "classes": len(labels), **facts}
     modifiers = frozenset(["attribute"] if attribute else [])
     return Problem("nldp", "replace-one", SimpleNamespace(kind="infer"), known, modifiers=modifiers, oracle=Votes(labels))
 
@@ -131,7 +130,6 @@ def test_a_symbol_for_no_answer_is_one_more_category_of_the_response():
     p = problem(30, 2)
     assert answers.response(p, tunables(module, p)).kind == "binary-response"
     assert answers.response(p, tunables(module, p, abstain="symbol")).k == 3
-    assert answers.response(problem(30, 2, abstaining=0.0), tunables(module, p, abstain="symbol")).kind == "binary-response"
     with pytest.raises(AssertionError, match="protects y"):
         planned(replace(p, modifiers=frozenset(["labels-only"])))
 
@@ -259,7 +257,7 @@ def test_votes_are_counted_back_exactly(scale):
 @pytest.mark.parametrize(("n", "experts"), [(1000, 23), (10_000, 64)])
 def test_the_repaired_lower_bound_is_below_the_exact_error_and_far_above_the_printed_one(n, experts):
     """The exact error: experts' reports are Binomial(k, keep), the spammers' Binomial(n - k, 1/2)."""
-    p = problem(n, 5, abstaining=0.0, experts=experts)
+    p = problem(n, 5, experts=experts)
     for epsilon in (0.5, 1.0, 2.0):
         keep = math.exp(epsilon) / (1 + math.exp(epsilon))
         right = np.arange(experts + 1)
@@ -291,7 +289,7 @@ def test_the_instance_loses_the_wisdom_that_the_other_proof_needs():
 
 
 def test_answers_are_read_the_same_dense_and_sparse_and_anything_else_is_none():
-    x = np.array([[1.0, 0.0, -1.0], [0.3, 2.0, 1.0]])
+    x = np.array([[1.0, 0.0, -1.0], [0.3, np.nan, 1.0]])
     votes = Votes((-1.0, 1.0))
     codes = votes.codes(Records(x))
     assert codes.tolist() == [[1, NONE], [NONE, NONE], [0, 1]]
@@ -340,11 +338,24 @@ def test_a_plan_states_its_unit_and_the_bound_of_its_own_noise():
         ("ball(l2, 1) by scale", "one-coin", "not listed"),
         ("{-1, 1}", "one-coin", "not listed"),
         ("{-1, 1} by map(0 -> -1, 1 -> 1)", "advantage(1.5) of workers", "at most 1"),
+        ("{-1, 0, 1} by reject", "one-coin", "reads a row whole"),
     ],
 )
 def test_what_is_no_vote_is_refused_in_words(domain, assume, words):
     found = compile_draft(parse_text(spec(domain, assume), surface="dps")).diagnostics
     assert any(words in d.message for d in found if d.severity == "error"), [d.message for d in found]
+
+
+def test_one_bad_cell_rejects_a_row_and_maps_alone():
+    """Why `reject` is refused where the unit is one answer: the enforced neighbours differ in every cell, not in one."""
+
+    def enforced(rule: str, row: list[float]) -> np.ndarray:
+        data = parse_text(spec("{-1, 0, 1} by " + rule), surface="dps").analysis.data
+        return np.asarray(enforce(Records(np.array([row])), data, {"n": 1, "d": 3})[0].x)[0]
+
+    good, bad = [1.0, 1.0, -1.0], [1.0, 7.0, -1.0]
+    apart = {rule: int((enforced(rule, good) != enforced(rule, bad)).sum()) for rule in ("reject", "map(0 -> 0, -1 -> -1, 1 -> 1)")}
+    assert list(apart.values()) == [3, 1]
 
 
 def test_the_measure_is_the_share_of_wrong_labels():

@@ -295,3 +295,13 @@ def test_defaults_beat_the_zero_vector():
 def test_what_it_cannot_serve_is_refused(spec: dict[str, str], word: str):
     draft = drafted(**spec)
     assert any(word in d.message for d in draft.diagnostics if d.severity == "error"), [d.message for d in draft.diagnostics]
+
+
+@pytest.mark.parametrize("penalty", ["- 0.05*|w|_1", "- 0.05*group(w, 2)"])
+def test_a_penalty_with_a_negative_weight_is_refused(penalty: str) -> None:
+    """Its prox map moves (0.1, 0) and (-0.1, 0) further apart: by 0.2 + 2*step*0.05. The bound's proof needs that they come no further."""
+    loss, values = f"1/(1 + exp(y*<w, x>)) {penalty}", "{-1, 1} by map(0 -> -1, 1 -> 1)"
+    text = SPEC.format(n=100, d=4, loss=loss, over="R^d", y=values, neighbours="replace-one", options="", epsilon=1, delta="1e-3")
+    found = [d.message for d in compile_draft(parse_text(text, surface="dps")).diagnostics if d.severity == "error"]
+    assert len(found) == 1
+    assert "negative weight" in found[0]

@@ -19,13 +19,14 @@ from dpspec.algorithms.objective import optimum
 from dpspec.algorithms.pairwise import off_pair_c as module
 from dpspec.compiler.passes import compile_draft
 from dpspec.data.records import Records
-from dpspec.domains.domain import finite
+from dpspec.domains.domain import finite, interval
 from dpspec.executor.bind import bound_problem
 from dpspec.lang.source import parse_expr, parse_text
 from dpspec.privacy.noise import PublicRandomness
 from dpspec.spec.expr import Num
 from dpspec.spec.model import Ball
 from dpspec.symbolic.certify import certify
+from dpspec.symbolic.pair_loss import pair_loss
 from dpspec.tasks import minimise_pairwise as task
 
 RANKING = "log(1 + exp(-(y1 - y2)*<w, x1 - x2>))"
@@ -251,7 +252,6 @@ def test_polynomials_give_what_all_pairs_give(loss: str, monkeypatch: pytest.Mon
     """Smooth losses to twelve digits; the kink of a hinge is not smooth, and then pairs are run through."""
     ball = Ball(norm="l2", radius=Num(Fraction(2)))
     draft = drafted(n=700, loss=loss, over="ball(l2, 2)")
-    from dpspec.symbolic.pair_loss import pair_loss
 
     c = certify(parse_expr(loss), over=ball, x=Ball(norm="l2", radius=Num(Fraction(1))), y=finite(-1, 1), names=draft.facts, pairwise=True)
     f = pair_loss(c.name, c.form, finite(-1, 1))
@@ -260,6 +260,38 @@ def test_polynomials_give_what_all_pairs_give(loss: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(task, "_FEW", 10**9)
     assert quick == pytest.approx(oracle.data_value(w, r), rel=1e-11)
     assert slope == pytest.approx(oracle.data_gradient(w, r), rel=1e-9)
+
+
+def test_residuals_of_real_labels_are_summed_as_margins(monkeypatch: pytest.MonkeyPatch):
+    """(y1 - y2 - u)^2/2 with labels of every size: its own closed form, by variances of the residuals, and by all pairs."""
+    ball = Ball(norm="l2", radius=Num(Fraction(1)))
+    c = certify(parse_expr("(y1 - y2 - <w, x1 - x2>)^2/2"), over=ball, x=ball, y=interval(-1, 1), names={"d": Fraction(2)}, pairwise=True)
+    f = pair_loss(c.name, c.form, interval(-1, 1))
+    oracle, w, n = task.PairObjective(f.value, f.slope, residual=f.residual), np.array([0.4, -0.1]), 900
+    rng = np.random.default_rng(5)
+    r = Records(sample(n, 2).x, rng.uniform(-1, 1, size=n))
+    s = r.y - r.x @ w
+    assert f.residual
+    assert oracle.data_value(w, r) == pytest.approx(s.var(ddof=1), rel=1e-9)
+    assert oracle.data_gradient(w, r) == pytest.approx(-2 * np.cov(r.x.T, s)[:2, 2], rel=1e-7)
+
+
+def test_a_loss_without_labels_needs_none():
+    text = SPEC.replace("  y in {{-1, 1}} by {how}\n", "").format(
+        n=50,
+        d=2,
+        loss="sqrt(1 + <w, x1 - x2>^2)",
+        over="ball(l2, 1)",
+        neighbours="replace-one",
+        budget="epsilon = 1, delta = 1e-6",
+        options="",
+        algorithm="off-pair-c",
+    )
+    draft = compile_draft(parse_text(text, surface="dps"))
+    release = draft.releases[0]
+    assert release.module is module, [e.message for e in draft.diagnostics]
+    p = bound_problem(draft, release)
+    assert module.run(Records(sample(50, 2).x, None), p, release.tunables, Handed()).w.shape == (2,)
 
 
 def test_nothing_holds_all_pairs():

@@ -9,4 +9,5 @@ WEAKER = {
     "threshold": ({}, 13),
     "first_count": ({"keys": 1, "first_count": 0.5}, 1),
     "keys": ({"keys": 1, "first_count": 1}, 9),
+    "noise_on": ({"noise_on": "reals"}, "integers"),
 }

@@ -10,4 +10,5 @@ WEAKER = {
     "threshold": ({}, 29),
     "first_count": ({"keys": 1, "first_count": 1}, 2),
     "keys": ({"keys": 1, "first_count": 1}, 2),
+    "noise_on": ({"keys": 1, "first_count": 1, "noise_on": "reals"}, "integers"),
 }
