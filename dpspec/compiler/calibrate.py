@@ -8,9 +8,11 @@ guarantee of the analysis is the worst of theirs.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from dpspec.algorithms.estimate import Published
 from dpspec.compiler.draft import Calibrated, Chosen, Draft, Resolved, known
+from dpspec.privacy.calibrated import Budget
 from dpspec.privacy.calibrated import Calibrated as Levels
 from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Repeat, Sampled, Sequence, Tree
 from dpspec.spec.expr import evaluate
@@ -21,7 +23,6 @@ def calibrate(draft: Draft[Chosen]) -> Draft[Chosen]:
     """Every release comes out as :class:`Calibrated`, or none of them, with the error that says why. What ``select`` calibrated is taken
     over where a release has the whole budget."""
     from dpspec.privacy.calibrate import beside
-    from dpspec.privacy.calibrate import calibrate as solve
     from dpspec.privacy.samplers import CalibrationError
 
     assert draft.budget is not None  # nothing is chosen without one
@@ -38,10 +39,18 @@ def calibrate(draft: Draft[Chosen]) -> Draft[Chosen]:
         return _all(draft, ready[0].alone, [ready[0].alone])
     parts = tuple(qualify(r.tree, r.release.name, _share(draft, r)) for r in ready)
     try:
-        whole = solve(Sequence(parts), draft.budget, neighbours=relation(draft))
+        whole = solved(Sequence(parts), draft.budget, relation(draft))
     except CalibrationError as error:
         return draft.report(error.code, str(error), path=("privacy",), help=error.help)
     return _all(draft, whole, [_of_release(whole, r) for r in ready])
+
+
+@lru_cache(maxsize=256)
+def solved(tree: Tree, budget: Budget, neighbours: Neighbours) -> Levels:
+    """:func:`dpspec.privacy.calibrate.calibrate`, kept: the least noise is a function of its arguments. Raises CalibrationError."""
+    from dpspec.privacy.calibrate import calibrate
+
+    return calibrate(tree, budget, neighbours=neighbours)
 
 
 def _of_release(whole: Levels, release: Chosen) -> Levels:

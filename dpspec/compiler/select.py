@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 
 from dpspec.algorithms.card import Card, Need, Problem, Tunables
-from dpspec.compiler.calibrate import relation
+from dpspec.compiler.calibrate import relation, solved
 from dpspec.compiler.certify import binding_of, domain_path, enforced
 from dpspec.compiler.draft import AssumptionStatus, Candidate, Certified, Chosen, Draft, Path, Setting, known
 from dpspec.compiler.resolve import domain_of
@@ -238,7 +238,6 @@ def _served(
     statuses: tuple[AssumptionStatus, ...],
     refuse: Callable[..., Choice],
 ) -> Choice:
-    from dpspec.privacy.calibrate import calibrate
     from dpspec.privacy.samplers import CalibrationError
 
     assert draft.budget is not None  # `select` asks nobody without one
@@ -260,7 +259,7 @@ def _served(
             help="neighbours replace-one or zero-out",
         )
     try:
-        calibrated = calibrate(tree, draft.budget, neighbours=relation(draft))
+        calibrated = solved(tree, draft.budget, relation(draft))
     except CalibrationError as error:
         return refuse(str(error), code=error.code, help=error.help)
     reason = module.uncertain(problem, tunables, calibrated) if hasattr(module, "uncertain") else None

@@ -13,11 +13,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias
 
 from dpspec.domains.domain import Domain, Margin, closed, domain_of_set, margin_range
 from dpspec.numeric.rounding import down, padded_up, show, up
 from dpspec.spec.expr import Expr
+from dpspec.spec.expr import names as words
 from dpspec.spec.model import Ball, Box, Finite, Polytope, Reals, Set, Simplex, Sparse
 from dpspec.symbolic import multinomial, softmax
 from dpspec.symbolic.certificate import Certificate, Method
@@ -49,8 +51,53 @@ def certify(
     and y: pass ``Reals`` (or ``UNBOUNDED``) for a domain that is only declared. ``names``: numbers by name; ``d`` among them is the
     dimension unless the domain of x has one. Never raises on a loss it cannot treat; the findings say what is wrong. A claim is
     answered by a finding only when it is false, loose or undecided.
+
+    A certificate is a function of the numbers that the loss and the sets name, and of d: it is kept, so that a search over n or epsilon, a
+    study or a second algorithm does not prove it again.
     """
     values = dict(names or {})
+    read = {"d", *words(loss), *(w for e in (*_expressions(over), *_expressions(x), *_expressions(y)) for w in words(e))}
+    used = tuple(sorted((k, v) for k, v in values.items() if k in read))
+    found = _certified(loss, over, x, y, used, tuple(claims), pairwise)
+    if any(f.code in ("DP213", "DP216") for f in found.findings):  # the advice may name a number that the loss does not
+        return _certify(loss, over, x, y, values, claims, pairwise)
+    return found
+
+
+def _expressions(s: SetLike) -> tuple[Expr, ...]:
+    match s:
+        case Ball(radius=e) | Sparse(k=e):
+            return (e,)
+        case Box(low=low, high=high):
+            return (low, high)
+        case Finite(values=values):
+            return values
+        case _:
+            return ()
+
+
+@lru_cache(maxsize=256)
+def _certified(
+    loss: Expr,
+    over: SetLike,
+    x: SetLike,
+    y: SetLike,
+    names: tuple[tuple[str, Fraction | int | float], ...],
+    claims: tuple[Claim, ...],
+    pairwise: bool,
+) -> Certificate:
+    return _certify(loss, over, x, y, dict(names), claims, pairwise)
+
+
+def _certify(
+    loss: Expr,
+    over: SetLike,
+    x: SetLike,
+    y: SetLike,
+    values: Mapping[str, Fraction | int | float],
+    claims: Sequence[Claim],
+    pairwise: bool,
+) -> Certificate:
     x_domain = _domain(x, values, int(values["d"]) if "d" in values and values["d"] >= 1 else None)
     over_domain = _domain(over, values, x_domain.dimension)
     if over_domain.dimension is not None and x_domain.dimension is None:

@@ -187,9 +187,9 @@ def test_algorithms_for_one_margin_refuse():
         card = module.CARD
         if card.task != "minimise" or card.role != "algorithm" or card.margins == "several":
             continue
-        model = "central" if "central" in card.models else card.models[0]
-        text = SPEC.replace("privacy central", f"assume sparse(2)\n\nprivacy {model}").format(
-            **{**DEFAULTS, "over": "ball(l2, 1)", "by": card.id}
+        budget = DEFAULTS["budget"] if "approx" in card.guarantees else "epsilon = 1"
+        text = SPEC.replace("privacy central", f"assume sparse(2)\n\nprivacy {card.models[0]}").format(
+            **{**DEFAULTS, "over": "ball(l2, 1)", "by": card.id, "budget": budget}
         )
         draft = compile_draft(parse_text(text, surface="dps"))
         errors = [d for d in draft.diagnostics if d.severity == "error"]

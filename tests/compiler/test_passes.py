@@ -72,3 +72,26 @@ def test_passes_run_twice_give_the_same():
     spec, _ = sections((FOLDER / "pure-output.txt").read_text(encoding="utf-8"))
     once, twice = (select(certify(resolve(Draft(parsed=parse_text(spec, surface="dps"))))) for _ in range(2))
     assert printed(once, "select", None) == printed(twice, "select", None)
+
+
+def test_a_certificate_and_a_calibration_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At another n the loss is the same; at another epsilon the tree may be; and the same question has the same answer."""
+    from dpspec.compiler.calibrate import solved
+    from dpspec.symbolic import certify as proofs
+
+    spec, _ = sections((FOLDER / "zero-out.txt").read_text(encoding="utf-8"))
+    fresh = spec.replace("ball(l2, 2)", "ball(l2, 2.03125)")  # of no other test
+    runs = []
+    real = proofs._certify
+    monkeypatch.setattr(proofs, "_certify", lambda *a: runs.append(a) or real(*a))
+    first, other = (certify(resolve(Draft(parsed=parse_text(t, surface="dps")))) for t in (fresh, fresh.replace("n = 100", "n = 101")))
+    assert len(runs) == 1
+    assert first.releases[0].certificate == other.releases[0].certificate
+    wider = certify(resolve(Draft(parsed=parse_text(fresh.replace("[0, 2]", "[0, 3]"), surface="dps"))))
+    assert wider.releases[0].certificate.lipschitz > first.releases[0].certificate.lipschitz
+    before = solved.cache_info()
+    for draft in (first, first):
+        assert select(draft).reached(Chosen) is not None
+    after = solved.cache_info()
+    assert after.misses <= before.misses + 1
+    assert after.hits >= before.hits + 1
