@@ -15,13 +15,13 @@ import pytest
 
 from dpspec.executor.bind import bound_problem
 from dpspec.executor.design import design
-from dpspec.executor.measures import MEASURES, Trial, reference
 from dpspec.executor.study import study
 from dpspec.executor.trial import NOISE, compiled
 from dpspec.executor.workers import one_thread
 from dpspec.lang.source import Parsed, parse_text
 from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise
+from dpspec.tasks.registry import of
 
 SPEC = """\
 analysis "throughput of studies"
@@ -95,8 +95,9 @@ def test_overhead_of_the_machinery(tmp_path: Path) -> None:
                     noise = StudyNoise(1, NOISE, point.index, trial, 0)
                     meter = Release(release.calibrated, noise, mode="study", public=PublicRandomness(1))
                     estimate = release.module.run(records, problem, release.tunables, meter)
-                    fitted, optimum = reference(records, problem)
-                    MEASURES["l2-error"](estimate.theta, Trial(records, problem, truth, fitted, optimum))
+                    task = of(problem.task)
+                    fitted, optimum = task.reference(records, problem, release.tunables)
+                    task.measure("l2-error").of(estimate.theta, task.trial(records, problem, truth, fitted, optimum))
 
     def whole(folder: Path) -> None:
         study(parsed(), vary=sweep, trials=trials, seed=1, workers=1, out=folder)

@@ -13,6 +13,7 @@ GROUPS = {
     "DP4": "Algorithms and accuracy",
     "DP5": "Data",
     "DP6": "Audit",
+    "DP7": "Ledgers",
 }
 
 

@@ -92,6 +92,7 @@ def span(values: Sequence[float]) -> str:
 
 def gradients(spec: Path) -> dict[tuple[str, str], float]:
     """Gradients of single records that a run evaluates, by algorithm and point, where the cards state them."""
+    from dpspec.compiler.draft import Bounded
     from dpspec.compiler.passes import compile_draft
     from dpspec.executor.design import design
     from dpspec.lang.source import parse_file
@@ -99,8 +100,7 @@ def gradients(spec: Path) -> dict[tuple[str, str], float]:
     found = {}
     for point in design(parse_file(spec), trials=None, seed=None, vary={}, compare=(), quick=False).points:
         for release in compile_draft(point.parsed).releases:
-            count = (release.cost or {}).get("gradients")
-            if count is not None and release.module is not None:
+            if isinstance(release, Bounded) and (count := release.cost.get("gradients")) is not None:
                 found[release.module.CARD.id, str(dict(point.at))] = float(count)
     return found
 

@@ -179,7 +179,7 @@ def counted(module: Any, **sizes: int) -> tuple[float, int]:
     x /= np.maximum(1.0, np.linalg.norm(x, axis=1))[:, None]
     records = Records(x, np.sign(x[:, 0] + 0.3 * rng.standard_normal(problem.n)))
     slope = Counted(problem.objective.slope)
-    problem = replace(problem, objective=replace(problem.objective, slope=slope))
+    problem = replace(problem, oracle=replace(problem.objective, slope=slope))
     meter = Release(release.calibrated, StudyNoise(1), mode="study", public=PublicRandomness(0))
     module.run(records, problem, release.tunables, meter)
     meter.close()

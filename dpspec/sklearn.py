@@ -8,6 +8,11 @@ one person alone has would be revealed by the shape of what is released. ``plan_
 A record longer than ``data_norm`` is scaled to that norm, its constant column included, in ``predict`` as in ``fit``: the weights are those
 of scaled records. A ``data_norm`` that most records exceed leaves little but their directions, so scale columns by public numbers first.
 
+Each fit is a release of its own. ``ledger`` and ``account`` charge it before noise is drawn (:mod:`dpspec.ledger`), and then
+cross-validation and grid search charge every fit, or stop where the limit is reached. Without them a second fit on private data in one
+process warns once (:class:`BudgetWarning`, DP713) with the total so far, and :func:`spent` gives it at any time; other processes are not
+seen.
+
 >>> import dpspec as dp
 >>> model = dp.sklearn.PrivateLogisticRegression(epsilon=1.0, delta=1e-6, classes=("no", "yes")).fit(x, y)   # doctest: +SKIP
 """
@@ -15,6 +20,9 @@ of scaled records. A ``data_norm`` that most records exceed leaves little but th
 from __future__ import annotations
 
 import math
+import threading
+import warnings
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -40,6 +48,41 @@ release weights
 """
 
 
+class BudgetWarning(UserWarning):
+    """DP713: an estimator was fitted again in this process, and no ledger counts its budgets."""
+
+
+_fits: list[tuple[dict[str, Any], str]] = []
+_lock = threading.Lock()
+
+
+def spent(delta: float = 1e-6) -> dict[str, Any]:
+    """``{"releases", "epsilon", "delta"}`` of all fits of this process that no ledger counts, had their parameters been fixed in advance:
+    epsilon is the largest over the neighbouring relations that were used, each for itself; infinite at a ``delta`` that is too small."""
+    from dpspec.ledger.totals import counted, total
+
+    with _lock:
+        fits = list(_fits)
+    found = [total(counted(s for s, own in fits if own == relation), Fraction(delta), check=False) for relation in {own for _, own in fits}]
+    return {"releases": len(fits), "epsilon": max((t.epsilon for t in found), default=0.0), "delta": delta}
+
+
+def _counted(schedule: dict[str, Any], delta: float | None) -> None:
+    """One more fit that no ledger counts; the second one warns."""
+    with _lock:
+        _fits.append((schedule, schedule["relation"]))
+        if len(_fits) != 2:
+            return
+    so_far = spent(delta or 0.0)
+    warnings.warn(
+        f"DP713: this is the second fit on private data in this process, and each spends its budget: together epsilon "
+        f"{so_far['epsilon']:.4g} at delta {so_far['delta']:g} so far. Cross-validation and grid search fit many times. Give the estimator "
+        "ledger= and account=, or fit once; dpspec.sklearn.spent() tells the total",
+        BudgetWarning,
+        stacklevel=4,
+    )
+
+
 def _decimal(value: float) -> str:
     """The number as the spec language reads it, without an exponent."""
     return np.format_float_positional(value, trim="-")
@@ -48,7 +91,8 @@ def _decimal(value: float) -> str:
 class _Private(BaseEstimator):  # type: ignore[misc]
     """Parameters: ``epsilon``; ``delta`` (None: pure epsilon); ``data_norm``, the bound that each record (with its constant column) is
     scaled to; ``alpha``, the ridge weight lam; ``fit_intercept``; ``algorithm``, a name or ``auto``; ``neighbours``; ``n``, needed under
-    add-remove alone: the public number of records that sums are divided by, about how many there are and never counted from them."""
+    add-remove alone: the public number of records that sums are divided by, about how many there are and never counted from them;
+    ``ledger`` and ``account``, the URL or file of a ledger and the account that each fit is charged to."""
 
     def _hides_its_size(self) -> bool:
         """Whether how many records there are is private; then the public n must be stated."""
@@ -104,7 +148,11 @@ class _Private(BaseEstimator):  # type: ignore[misc]
             algorithm=self.algorithm,
         )
         checked = plan(loads(text, surface="dps"))
-        record = checked.run(x, y)
+        record = checked.run(x, y, ledger=self.ledger, account=self.account)
+        if self.ledger is None:
+            from dpspec.compiler.plan import schedule_json
+
+            _counted(schedule_json(checked.draft), self.delta)
         self.plan_ = checked.to_json()
         return np.asarray(record.outputs["weights"]["theta"])
 
@@ -129,9 +177,12 @@ class PrivateLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc
         neighbours: str = "replace-one",
         classes: Any = None,
         n: int | None = None,
+        ledger: str | None = None,
+        account: str | None = None,
     ) -> None:
         self.epsilon, self.delta, self.data_norm, self.alpha, self.radius = epsilon, delta, data_norm, alpha, radius
         self.fit_intercept, self.algorithm, self.neighbours, self.classes, self.n = fit_intercept, algorithm, neighbours, classes, n
+        self.ledger, self.account = ledger, account
 
     def fit(self, X: Any, y: Any) -> PrivateLogisticRegression:
         """X: (n, d) numbers, y: (n,) labels."""
@@ -216,9 +267,12 @@ class PrivateLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
         algorithm: str = "auto",
         neighbours: str = "replace-one",
         n: int | None = None,
+        ledger: str | None = None,
+        account: str | None = None,
     ) -> None:
         self.epsilon, self.delta, self.data_norm, self.bounds, self.alpha = epsilon, delta, data_norm, bounds, alpha
         self.radius, self.fit_intercept, self.algorithm, self.neighbours, self.n = radius, fit_intercept, algorithm, neighbours, n
+        self.ledger, self.account = ledger, account
 
     def fit(self, X: Any, y: Any) -> PrivateLinearRegression:
         """X: (n, d) numbers, y: (n,) numbers."""

@@ -10,10 +10,19 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from keyword import iskeyword
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias
 
+from typing_extensions import TypeVar
+
+from dpspec.data.files import Rows
+from dpspec.domains.variable import Variable
 from dpspec.privacy.schedule import Tree
 from dpspec.symbolic.groups import GroupTerm
+
+if TYPE_CHECKING:
+    from dpspec.algorithms.estimate import Estimate
+    from dpspec.models.door import Door
+    from dpspec.models.rows import Rows as Records
 
 Role: TypeAlias = Literal["algorithm", "mechanism", "primitive", "reference", "cited"]
 
@@ -103,7 +112,9 @@ class Card:
     needs: tuple[Need, ...] = ()
     tunables: Mapping[str, Tunable] = field(default_factory=dict)
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # word-valued options and their words, default first
+    vectors: Mapping[str, str] = field(default_factory=dict)  # options that are public files of numbers, and what they hold
     bounds: tuple[Bound, ...] = ()
+    no_bound: str = ""  # why ``bounds`` is empty: no document states one
     faults: tuple[Fault, ...] = ()
     cost: Mapping[str, str] = field(default_factory=dict)  # gradients, rounds, bits_per_user, memory_bytes
     role: Role = "algorithm"
@@ -113,7 +124,7 @@ class Card:
     trust: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_names((*self.tunables, *self.options))
+        check_names((*self.tunables, *self.options, *self.vectors))
         if twice := set(self.tunables) & set(self.options):
             raise ValueError(f"{self.id}: {', '.join(sorted(twice))} is both a tunable and an option")
         if odd := set(self.trust) - {*self.tunables, *self.options}:
@@ -145,7 +156,8 @@ class Loss:
     group: GroupTerm | None = None  # the group norm
     lipschitz_inf: float = math.inf  # bounds every coordinate of a record's gradient
     classes: int = 1  # K of a multinomial loss, whose weights are a K x d matrix; 1: phi(<w, x>, y)
-    at_zero: float = math.inf  # a bound of the mean loss at w = 0, above its infimum (log 2 for the logistic loss)
+    at_zero: float = math.inf  # a bound of the mean loss at w = 0, above its infimum (log 2 for the logistic loss, 1/2 for sigmoid)
+    spread: float = math.inf  # of a loss of two records: how far apart the gradients of two pairs that share a record are
     local: Any = None  # dpspec.symbolic.certificate.Local: the gradients at weights of a given norm, where they are known
     slope: float = math.inf  # bounds |phi'| (of several margins: its l2 norm); ``lipschitz`` is this times the l2 bound of the records
     curve: float = math.inf  # bounds |phi''|
@@ -183,13 +195,27 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Goal:
+    """``expect MEASURE <= at_most with probability``: public numbers, as the author states them."""
+
+    measure: str
+    at_most: float
+    probability: float | None = None
+
+
+#: What a problem's task binds; an algorithm names it in its annotations, ``p: Problem[Objective]``.
+Oracle = TypeVar("Oracle", default=Any)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(Generic[Oracle]):
     """The resolved, public facts that an algorithm may read. Nothing here is computed from private records.
 
     ``facts``: numbers by name: ``n``, ``d`` (the number of weights, or of what else is estimated: the d of every formula of a card),
     ``features`` (coordinates of x: another number only where the weights are a matrix), ``m`` (public records), ``x_l2``, ``x_linf``,
     ``y_abs`` (enforced record bounds, absent when not enforced), ``w_radius`` (l2 radius of the constraint set, absent when unbounded),
-    declared constants (``k``, ``sigma``...). ``task``: the set of the spec with its radii and ends as numbers.
+    declared constants (``k``, ``sigma``...), what the task adds (``rank``), ``alpha`` (the target's error, where the spec has no constant
+    of that name). ``task``: the node of the spec with its arguments, and its set with its radii and ends, as numbers.
     """
 
     model: str
@@ -198,7 +224,15 @@ class Problem:
     facts: Mapping[str, float]
     modifiers: frozenset[str] = frozenset()  # labels-only, attribute, online, public
     loss: Loss | None = None
-    objective: Any = None  # vectorised loss/gradient/prox of the release, see dpspec.algorithms.objective
+    oracle: Oracle = None  # type: ignore[assignment]  # what the algorithm asks, bound by the task: an objective with value, gradient and prox, votes, a latent model
+    domains: Mapping[str, Variable] = field(default_factory=dict)  # of x and y: ``enforced`` is what a record is known to be
+    goal: Goal | None = None  # what the spec expects
+    public: Mapping[str, Rows] = field(default_factory=dict)  # rows of the files that are options, by option
+
+    @property
+    def objective(self) -> Oracle:
+        """The oracle of a ``minimise`` task, :class:`dpspec.algorithms.objective.Objective`."""
+        return self.oracle
 
     @property
     def n(self) -> int:
@@ -241,12 +275,25 @@ class Tunables(Mapping[str, float]):
 
 
 class Algorithm(Protocol):
-    """What a module of dpspec/algorithms/<family>/ provides. ``accepts`` names the first requirement that fails, or None."""
+    """What a module of dpspec/algorithms/<family>/ provides; mypy checks each of them (tests/house/test_protocols.py).
+
+    ``accepts`` names the first requirement that fails, or None; it and ``schedule`` see public facts alone, before the oracle is bound.
+    """
 
     CARD: Card
 
-    def accepts(self, p: Problem, t: Tunables) -> str | None: ...
+    def accepts(self, p: Problem[Any], t: Tunables, /) -> str | None: ...
 
-    def schedule(self, p: Problem, t: Tunables) -> Tree: ...
+    def schedule(self, p: Problem[Any], t: Tunables, /) -> Tree: ...
 
-    def run(self, records: Any, p: Problem, t: Tunables, release: Any) -> Any: ...
+    def run(self, records: Records, p: Problem[Any], t: Tunables, release: Door, /) -> Estimate: ...
+
+
+class Reference(Protocol):
+    """The same of a non-private reference: it draws nothing, so it has no schedule, and of a meter it takes public randomness alone."""
+
+    CARD: Card
+
+    def accepts(self, p: Problem[Any], t: Tunables, /) -> str | None: ...
+
+    def run(self, records: Records, p: Problem[Any], t: Tunables, release: Door | None, /) -> Estimate: ...

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpspec.data.files import Corners, local
-from dpspec.data.files import vertices as read_vertices
+from dpspec.data.files import numbers as read_vertices
 from dpspec.numeric.norms import directions, group_lengths, length, lengths, project
 from dpspec.spec import model
 from dpspec.spec.expr import evaluate

@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from dpspec.audit.deployment import Claim, Deployment, Setting, deployment_of
 from dpspec.audit.verdict import AuditResult
+from dpspec.audit.words import NEIGHBOUR_ALIASES, REPLACING
 from dpspec.spec.diagnostics import Diagnostic, SpecError
-from dpspec.spec.words import NEIGHBOUR_ALIASES, REPLACING
 
 
 @dataclass(frozen=True, slots=True)

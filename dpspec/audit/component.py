@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dpspec.audit.pairs import Array, Atoms, GaussianPair, LaplacePair, Pair
-from dpspec.spec.words import NEIGHBOURS, REPLACING
+from dpspec.audit.words import NEIGHBOURS, REPLACING
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from dpspec.audit.deployment import ChannelSpec, Deployment
 from dpspec.audit.event import Event, nodes
 from dpspec.audit.events import stated as stated_by
 from dpspec.audit.verdict import TOLERANCE
+from dpspec.audit.words import NEIGHBOURS, REPLACING
 from dpspec.spec.diagnostics import Diagnostic
-from dpspec.spec.words import NEIGHBOURS, REPLACING
 
 _SENSITIVITIES = ("l1_sensitivity", "l2_sensitivity", "linf_sensitivity", "score_sensitivity", "sensitivity")
 

@@ -17,9 +17,9 @@ from dpspec.audit.formulas import numeric as numeric
 from dpspec.audit.formulas import resolved
 from dpspec.audit.kinds import AMOUNT, COMMON, COUNT_FROM_0, FLAG, POSITIVE, REAL, WHOLE, Kind, Sort, shown
 from dpspec.audit.vocabulary import CHANNEL_ALIASES, CHANNEL_FIELDS, CHANNELS, EVENT_ALIASES, EVENTS, FACTS, FIELD_ALIASES, sort_of
+from dpspec.audit.words import MODELS, NEIGHBOUR_ALIASES, NEIGHBOURS, relation_of
 from dpspec.audit.yamlread import Path, Read, read_yaml
 from dpspec.spec.diagnostics import Diagnostic, Span, SpecError, has_errors
-from dpspec.spec.words import MODELS, NEIGHBOUR_ALIASES, NEIGHBOURS, relation_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from dpspec.audit.events import components
 from dpspec.audit.events._thresholds import key_tail
 from dpspec.audit.readings import Reading, per_pass, say, with_records
 from dpspec.audit.verdict import TOLERANCE, Verdict
+from dpspec.audit.words import NEIGHBOURS
 from dpspec.spec.diagnostics import Diagnostic
-from dpspec.spec.words import NEIGHBOURS
 
 REPORT = "no verdict rests on these bounds; please report the description"
 _LARGE_DELTA = 1e-3  # no data set worth protecting is smaller than its inverse

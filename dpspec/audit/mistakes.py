@@ -15,8 +15,8 @@ from dpspec.audit.deployment import Claim, Deployment
 from dpspec.audit.event import Event, nodes
 from dpspec.audit.events import components
 from dpspec.audit.losses import bracket
+from dpspec.audit.words import REPLACING
 from dpspec.spec.diagnostics import Diagnostic
-from dpspec.spec.words import REPLACING
 
 _CLOSE = 1e-2
 

@@ -168,8 +168,7 @@ def read_record(data: Mapping[str, Any]) -> Planned:
         return _nothing(reading)
     if not reading.known(data, _RECORD, _RECORD_MAY, "record"):
         return _nothing(reading)
-    if data.get("ledger") is not None:
-        reading.fault("DP671", "record.ledger: a field that nothing here uses")
+    _entry(reading, data.get("ledger"))
     if data["mode"] not in ("release", "study"):
         reading.fault("DP673", f"record.mode: release or study, not {_shown(data['mode'])}")
     releases: dict[str, list[Any]] = {}
@@ -177,6 +176,16 @@ def read_record(data: Mapping[str, Any]) -> Planned:
         name = reading.attempt(_word, event, "release", f"events[{i}]")
         releases.setdefault(str(name), []).append(event)
     return _document(reading, data, releases, _EVENT, seeded=data["mode"] == "study")
+
+
+def _entry(reading: _Reading, entry: Any) -> None:
+    """The entry of a ledger that a record names: `dpspec ledger verify` compares it; no verdict rests on it."""
+    if entry is None:
+        return
+    if not isinstance(entry, Mapping):
+        reading.fault("DP671", "record.ledger: not the name of an entry")
+        return
+    reading.known(entry, ("ledger", "account", "entry", "hash", "committed"), (), "record.ledger")
 
 
 def _source(reading: _Reading, data: Mapping[str, Any]) -> None:

@@ -281,8 +281,17 @@ table{border-collapse:collapse;width:100%}th,td{text-align:left;vertical-align:t
 small{color:#555}.violated,.inconsistent{color:#a00}.holds{color:#060}"""
 
 
-def table_html(rows: Sequence[Row], title: str = "Deployments") -> str:
-    """The table as one page that needs nothing else."""
+def page(body: str, title: str) -> str:
+    """One page that needs nothing else."""
+    from html import escape
+
+    style = f"<style>{_STYLE}</style>"
+    head = f"<!doctype html>\n<html lang=en><meta charset=utf-8><title>{escape(title)}</title>{style}"
+    return f"{head}\n<h1>{escape(title)}</h1>\n{body}\n</html>\n"
+
+
+def table_html(rows: Sequence[Row]) -> str:
+    """The table as the body of a page."""
     from html import escape
 
     def findings(r: Row) -> str:
@@ -295,7 +304,4 @@ def table_html(rows: Sequence[Row], title: str = "Deployments") -> str:
         for r in rows
     )
     head = "<tr><th>deployment</th><th>model</th><th>unit</th><th>stated</th><th>verdict</th><th>missing</th></tr>"
-    return (
-        f"<!doctype html>\n<html lang=en><meta charset=utf-8><title>{escape(title)}</title><style>{_STYLE}</style>\n"
-        f"<h1>{escape(title)}</h1>\n<p>{len(rows)} entries: {counts(rows)}</p>\n<table>\n{head}\n{body}\n</table>\n</html>\n"
-    )
+    return f"<p>{len(rows)} entries: {counts(rows)}</p>\n<table>\n{head}\n{body}\n</table>"

@@ -37,6 +37,7 @@ def card_json(card: Card) -> dict[str, Any]:
         "assumptions": [{"name": a.name, "role": a.role, "statement": a.statement, "enforced_by": a.enforced_by} for a in card.needs],
         "tunables": {name: {"formula": t.formula, "source": t.source} for name, t in card.tunables.items()},
         "options": {name: list(words) for name, words in card.options.items()},
+        **({"vectors": dict(card.vectors)} if card.vectors else {}),
         "bounds": [
             {
                 "measure": b.measure,
@@ -51,6 +52,7 @@ def card_json(card: Card) -> dict[str, Any]:
             }
             for b in card.bounds
         ],
+        **({"no_bound": card.no_bound} if card.no_bound else {}),
         "faults": [{"claim": f.claim, "truth": f.truth, "evidence": f.evidence, "severity": f.severity} for f in card.faults],
         "spec": card.spec,
     }
@@ -111,6 +113,10 @@ def _card(c: Card) -> None:
         say(f"tunable     {name} = {t.formula}   ({t.source})")
     for name, words in c.options.items():
         say(f"option      {name} = {' | '.join(words)}")
+    for name, what in c.vectors.items():
+        say(f"file        {name}: {what}")
+    if c.no_bound:
+        say(f"bound       none: {c.no_bound}")
     for b in c.bounds:
         sign = "<=" if b.type == "upper" else ">="
         say(f"bound       {b.measure} {sign} {b.expression}   {b.kind}, {b.status}, {b.theorem}")

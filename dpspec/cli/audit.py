@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from html import escape
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,7 +40,9 @@ def command(
     template: Annotated[
         str, typer.Option("--template", help="write a commented description of this kind (list: their names) and stop")
     ] = "",
-    html: Annotated[Path | None, typer.Option("--html", help="write the table of a registry as one page", show_default=False)] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="write the report, or the table of a registry, as one page", show_default=False)
+    ] = None,
     format: FormatOption = Format.text,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -92,24 +95,20 @@ def command(
 def _one(file: Path, tool: str, html: Path | None) -> tuple[str, list[Any], bool]:
     """The text, the rows and whether all is certified, of one file or folder."""
     from dpspec.audit import audit, audit_all
-    from dpspec.audit.registry import Row, table_html, table_text
+    from dpspec.audit.registry import Row, page, table_html, table_text
 
     many = None if tool else audit_all(file)
     if many is None:
-        if html is not None:
-            raise SpecError([Diagnostic("DP416", "error", f"{file} is one deployment", "--html is for a registry or a folder of entries")])
         result = audit(file, tool)
+        if html is not None:
+            html.write_text(page(f"<pre>{escape(result.text())}</pre>", file.stem), encoding="utf-8")
         return result.text(), [result.to_json()], result.exit_code == 0
     table = [r for r in many if isinstance(r, Row)]
     clean = all(r.verdict == "holds" for r in many)
     if table:
         if html is not None:
-            html.write_text(table_html(table, file.stem), encoding="utf-8")
+            html.write_text(page(table_html(table), file.stem), encoding="utf-8")
         return table_text(table), [r.to_json() for r in table], clean
-    if html is not None:
-        raise SpecError(
-            [Diagnostic("DP416", "error", f"{file} is a catalogue of cases", "--html is for a registry or a folder of entries")]
-        )
     told = []
     for row in many:
         assert not isinstance(row, Row)
@@ -118,7 +117,10 @@ def _one(file: Path, tool: str, html: Path | None) -> tuple[str, list[Any], bool
             told.append(f"{name}\nverdict     {row.verdict}\n" + "\n".join(f"error       {f.code} {f.message}" for f in row.faults))
         else:
             told.append(row.result.text())
-    return "\n\n".join(told), [r.to_json() for r in many], clean
+    text = "\n\n".join(told)
+    if html is not None:
+        html.write_text(page(f"<pre>{escape(text)}</pre>", file.stem), encoding="utf-8")
+    return text, [r.to_json() for r in many], clean
 
 
 def _template(kind: str, format: Format) -> None:

@@ -30,6 +30,12 @@ class Format(StrEnum):
 FormatOption = Annotated[Format, typer.Option("--format", help="text for a person, json for a script (one document on stdout)")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="print findings only")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="print more")]
+LedgerOption = Annotated[
+    str | None, typer.Option("--ledger", envvar="DPSPEC_LEDGER", help="of accounts: a SQLite file, or a URL", show_default=False)
+]
+AccountOption = Annotated[
+    str | None, typer.Option("--account", envvar="DPSPEC_ACCOUNT", help="the account that is charged", show_default=False)
+]
 NoColorOption = Annotated[bool, typer.Option("--no-color", help="no colour (also the NO_COLOR variable)")]
 
 
@@ -105,7 +111,7 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
             return command(*args, **kwargs)
         except SpecError as error:
             if _document.wanted:
-                failure(*error.diagnostics, path=error.path)
+                failure(*error.diagnostics, path=error.path, **({"refused": error.detail} if hasattr(error, "detail") else {}))
             else:
                 show_diagnostics(error, color=use_color(no_color, sys.stderr))
             stop(UNUSABLE if unusable(error) else FINDINGS)
@@ -201,8 +207,10 @@ def usage_error(message: str) -> None:
 
 
 def unusable(error: SpecError) -> bool:
-    """Exit 2 when the input does not parse or cannot be used (DP1xx, DP5xx, DP67x, DP415, DP416); exit 1 when it can and has findings."""
-    return any(d.severity == "error" and d.code.startswith(("DP1", "DP5", "DP67", "DP415", "DP416")) for d in error.diagnostics)
+    """Exit 2 when the input does not parse or cannot be used (DP1xx, DP5xx, DP67x, DP415, DP416, DP702, DP705, DP710, DP712); exit 1 when
+    it can and has findings."""
+    of_input = ("DP1", "DP5", "DP67", "DP415", "DP416", "DP702", "DP705", "DP710", "DP712")
+    return any(d.severity == "error" and d.code.startswith(of_input) for d in error.diagnostics)
 
 
 def spec_files(paths: list[Path]) -> list[Path]:

@@ -13,6 +13,7 @@ COMMANDS = {
     "plan": "the plan: what will be released, with which noise, under which guarantee",
     "diff": "what became weaker or stronger between two specs or plans",
     "run": "release mode: execute the plan on private data",
+    "ledger": "budgets that outlive a process: accounts, what is left, proofs",
     "study": "study mode: measured error against the bounds",
     "audit": "a deployment, record or channel against its stated guarantee",
     "report": "an HTML page, or the terminal form, of stored results",
@@ -31,6 +32,9 @@ def group() -> Any:
     from dpspec.cli import common
 
     class Group(TyperGroup):
+        def list_commands(self, ctx: Any) -> list[str]:
+            return [name for name in COMMANDS if name in self.commands]
+
         def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:
             base: Any = super().main
             given = args[0] if args else more.get("args")
@@ -53,8 +57,9 @@ def wants_json(words: list[str]) -> bool:
     return "--format=json" in words or any(pair == ("--format", "json") for pair in itertools.pairwise(words))
 
 
-def build(only: str | None = None) -> Any:
-    """The typer application; with ``only`` just that command, so that a call imports no other."""
+def build(only: str | None = None, *, listed: bool = False) -> Any:
+    """The typer application; with ``only`` just that command, so that a call imports no other; ``listed``: names and their help alone, for
+    the page that lists them."""
     import typer
 
     from dpspec.version import __version__
@@ -80,12 +85,28 @@ def build(only: str | None = None) -> Any:
     for name, help_text in COMMANDS.items():
         if only is not None and name != only:
             continue
+        if listed:
+            app.command(name, short_help=help_text)(_nothing)
+            continue
         module = importlib.import_module(f"dpspec.cli.{name}")
-        app.command(name, short_help=help_text)(module.command)
+        if hasattr(module, "app"):  # a group of commands
+            app.add_typer(module.app, name=name, short_help=help_text)
+        else:
+            app.command(name, short_help=help_text)(module.command)
     return app
 
 
+def _nothing() -> None:
+    """Stands for a command that is listed only."""
+
+
 def main() -> None:
-    words = [w for w in sys.argv[1:] if not w.startswith("-")]
-    only = words[0] if words and words[0] in COMMANDS and sys.argv[1] == words[0] else None
-    build(only)(prog_name="dpspec")
+    given = sys.argv[1:]
+    if given == ["--version"]:
+        from dpspec.version import __version__
+
+        sys.stdout.write(f"dpspec {__version__}\n")
+        return
+    only = given[0] if given and given[0] in COMMANDS else None
+    listed = given in ([], ["-h"], ["--help"])
+    build(only, listed=listed)(prog_name="dpspec")

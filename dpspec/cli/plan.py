@@ -12,6 +12,7 @@ from dpspec.cli.common import (
     MALFORMED,
     Format,
     FormatOption,
+    LedgerOption,
     NoColorOption,
     QuietOption,
     VerboseOption,
@@ -45,6 +46,10 @@ def command(
         Path | None,
         typer.Option("--constant-from", help="study.json: predict by its fitted constant of the order bound", show_default=False),
     ] = None,
+    fit: Annotated[
+        str | None, typer.Option("--fit", help="an account: the plan at the largest budget that fits into it", show_default=False)
+    ] = None,
+    ledger: LedgerOption = None,
     format: FormatOption = Format.text,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -63,22 +68,28 @@ def command(
       dpspec plan analysis.dps --trade-off --vary n=1e4,1e5 --vary epsilon=0.5,1,2
 
       dpspec plan analysis.dps --constant-from out/study.json
+
+      dpspec plan analysis.dps --fit survey --ledger team.db
     """
     from dpspec.compiler.plan import make_plan, write
     from dpspec.lang.source import parse_file
 
     parsed = parse_file(spec)
-    plan = make_plan(parsed)
+    fitted = None if fit is None else _fitted(parsed, fit, ledger)
+    plan = make_plan(parsed) if fitted is None else fitted.plan
     body = plan.to_json()
     if out is not None:
         write(plan, out)
     stored = None if against is None else _compared(against, body, quiet=quiet)
     theory = _theory(parsed, trade_off, vary or [], constant_from)
     if format is Format.json:
-        emit_json({**body, **theory, **({} if stored is None else {"against": stored})})
+        fits = {} if fitted is None else {"fit": {"account": fit, fitted.word: fitted.value}}
+        emit_json({**body, **fits, **theory, **({} if stored is None else {"against": stored})})
     elif not quiet:
         from dpspec.report.terminal import plan_text, theory_text
 
+        if fitted is not None:
+            say(f"the largest budget that fits into {fit}: {fitted.word} = {fitted.value}; the plan at that budget:\n")
         say(plan_text(body, color=use_color(no_color), verbose=verbose))
         if theory:
             say("\n" + theory_text(theory, color=use_color(no_color)))
@@ -88,6 +99,22 @@ def command(
             show_diagnostics(error, color=use_color(no_color))
     if (stored is not None and not stored["matches"]) or any(d.severity == "error" for d in plan.diagnostics):
         stop(FINDINGS)
+
+
+def _fitted(parsed: Any, account: str, ledger: str | None) -> Any:
+    """The plan at the largest budget that fits into an account."""
+    from dpspec.executor.booking import largest
+    from dpspec.ledger.book import Ledger, stated
+
+    if ledger is None:
+        refuse("--fit needs the ledger of the account", "state --ledger FILE_OR_URL, or set DPSPEC_LEDGER", "DP705")
+    book = Ledger(ledger)
+    room = book.room(account)
+    found = largest(parsed, room)
+    if found is None:
+        limit = " and ".join(stated(p.stated) for p in room[0][0].limit.points)
+        refuse(f"no budget of this analysis fits into {account} ({limit})", "`dpspec ledger status` says what is left", "DP701")
+    return found
 
 
 def _theory(parsed: Any, trade_off: bool, vary: list[str], constant_from: Path | None) -> dict[str, Any]:

@@ -10,8 +10,10 @@ import typer
 from dpspec.cli.common import (
     FINDINGS,
     UNUSABLE,
+    AccountOption,
     Format,
     FormatOption,
+    LedgerOption,
     NoColorOption,
     QuietOption,
     VerboseOption,
@@ -31,6 +33,8 @@ def command(
     spec: Annotated[Path, typer.Argument(help="a spec file", show_default=False)],
     data: Annotated[Path | None, typer.Option("--data", help="the records, instead of the spec's own source", show_default=False)] = None,
     out: Annotated[Path | None, typer.Option("--out", help="folder for record.json and the released arrays", show_default=False)] = None,
+    ledger: LedgerOption = None,
+    account: AccountOption = None,
     format: FormatOption = Format.text,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -38,11 +42,14 @@ def command(
 ) -> None:
     """Execute a plan on private data: cryptographic randomness, no seed, no error printed.
 
-    Every call is a release of its own and spends the stated budget again: a folder that holds one is refused.
+    Every call is a release of its own and spends the stated budget again: a folder that holds one is refused, and with a ledger it is
+    charged to an account before the first draw.
 
     Examples:
 
       dpspec run analysis.dps --data records.csv --out released/
+
+      dpspec run analysis.dps --out released/ --ledger team.db --account survey
     """
     from dpspec.compiler.plan import make_plan
     from dpspec.executor.record import NotWritten
@@ -62,11 +69,18 @@ def command(
             note(f"{d.code}: {d.message}")
     try:
         with progress_bar("drawing", quiet=quiet) as update:
-            record = run(plan, data_file=data, out=out, progress=update)
+            record = run(plan, data_file=data, out=out, progress=update, ledger=ledger, account=account)
     except NotWritten as lost:
         note(f"error: {lost.filename or out}: {lost.strerror}; the release was made and is paid for: its record follows on stdout, keep it")
         emit_json(lost.record.to_json())
         stop(UNUSABLE)
+    except BaseException as error:
+        for words in getattr(error, "__notes__", ()):
+            note(words)
+        raise
+    entry = record.body["ledger"]
+    if entry is not None and not entry["committed"]:
+        note(f"DP714: the release was made, and its entry {entry['entry']} could not be committed: it stays open and counts in full")
     if format is Format.json:
         emit_json(record.to_json())
     elif not quiet:

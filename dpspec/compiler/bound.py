@@ -7,135 +7,108 @@ answers a target with a probability through Markov's inequality, and says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from dpspec.algorithms.card import Bound
 from dpspec.compiler.centred import centred, why_centred
-from dpspec.compiler.draft import BoundValue, Draft, ReleaseDraft, Target
-from dpspec.compiler.measures import hint, measurable
+from dpspec.compiler.draft import Bounded, Calibrated, Draft, Path, Resolved, Target, known
+from dpspec.compiler.measures import hint
 from dpspec.compiler.resolve import number
-from dpspec.compiler.tunables import default
-from dpspec.lang.source import parse_expr
-from dpspec.spec.expr import NotANumber, Num, Unbound, evaluate, names
-from dpspec.spec.model import Estimate, EstimateTheta
+from dpspec.measures.measure import normal
+from dpspec.spec.expr import Num
+from dpspec.spec.model import Expect
+from dpspec.tasks.registry import of
+from dpspec.theory import formulas
+from dpspec.theory.bounds import BoundValue, before, begins, guaranteed, open_constant
+from dpspec.theory.least import EPSILON, RECORDS, least
 
-Recompile = Callable[[Draft, str, float], Draft]
-
-#: Names that two documents use for one thing.
-MEASURES = {
-    "l2-error": "l2-error",
-    "l2 error": "l2-error",
-    "l2": "l2-error",
-}
-
+#: The analysis at another n or epsilon, as far as its bounds; None where it has no plan.
+Recompile: TypeAlias = Callable[["Draft[Calibrated]", str, float], "Draft[Bounded] | None"]
 
 #: When to seek the least n and epsilon that meet a target.
-Least: TypeAlias = Literal["always", "missed"]
+Seek: TypeAlias = Literal["always", "missed"]
 
 
-def bound(draft: Draft, recompile: Recompile | None = None, least: Least = "always") -> Draft:
-    if draft.failed:
-        return draft
+def bound(draft: Draft[Calibrated], recompile: Recompile | None = None, seek: Seek = "always") -> Draft[Bounded]:
     if not draft.predict_only:
         draft = centred(draft)
+    found: list[Bounded] = []
     for release in draft.releases:
-        if release.module is None or release.calibrated is None:
-            continue
-        values = tuple(_values(draft, release))
-        draft = draft.with_release(replace(release, bounds=values))
-        current = next(r for r in draft.releases if r.index == release.index)
-        if release.release.expect is not None:
-            draft = _target(draft, current, recompile, least)
-        early = None if draft.predict_only else _outside(current)
-        if early is not None and release.problem is not None:
-            order = "C" in names(default(early.regime, {"C": 1.0})[0])
-            draft = draft.report(
-                "DP412",
-                f"release {release.release.name!r}: {early.theorem} begins at n {'of the order of' if order else '='} {early.least_n:,.0f}"
-                f"{' (its constant is not known)' if order else ''}, and n = {release.problem.n:,}: its bound promises nothing here",
-                path=("data", "n") if release.release.part is None else (*release.path, "part"),
-                help="raise n or epsilon, or try the spec with `dpspec study` first",
-                severity="info" if order else "warning",
-            )
-        if hasattr(release.module, "warnings") and not draft.predict_only:
-            for text in _warnings(release):
-                draft = draft.report(
-                    "DP412",
-                    f"release {release.release.name!r}: {text}",
-                    path=(*release.path, "by", "algorithm"),
-                    help="raise n or epsilon, or try the spec with `dpspec study` first",
-                    severity="warning",
-                )
+        bounds = tuple(_values(draft, release))
+        draft, target = _target(draft, release, bounds, recompile, seek)
+        found.append(Bounded(**known(release), bounds=bounds, target=target))
+        if not draft.predict_only:
+            draft = _warned(draft, found[-1])
+    return draft.at(found)
+
+
+def _warned(draft: Draft[Calibrated], release: Bounded) -> Draft[Calibrated]:
+    """What promises nothing at this n (DP412)."""
+    name, help = release.release.name, "raise n or epsilon, or try the spec with `dpspec study` first"
+    early = before(release.bounds, release.problem.n)
+    if early is not None:
+        order = open_constant(early.regime)
+        draft = draft.report(
+            "DP412",
+            f"release {name!r}: {early.theorem} begins at n {'of the order of' if order else '='} {early.least_n:,.0f}"
+            f"{' (its constant is not known)' if order else ''}, and n = {release.problem.n:,}: its bound promises nothing here",
+            path=("data", "n") if release.release.part is None else (*release.path, "part"),
+            help=help,
+            severity="info" if order else "warning",
+        )
+    if hasattr(release.module, "warnings"):
+        for text in _warnings(release):
+            path: Path = (*release.path, "by", "algorithm")
+            draft = draft.report("DP412", f"release {name!r}: {text}", path=path, help=help, severity="warning")
     return draft
 
 
-def _warnings(release: ReleaseDraft) -> tuple[str, ...]:
+def _warnings(release: Calibrated) -> tuple[str, ...]:
     try:
         return tuple(release.module.warnings(release.problem, release.tunables, release.calibrated))
     except ArithmeticError:
         return ("numbers of its analysis leave the range of doubles: nothing is promised here",)
 
 
-def normal(measure: str) -> str:
-    return MEASURES.get(measure, measure.replace(" ", "-"))
-
-
-def environment(release: ReleaseDraft) -> dict[str, Any]:
+def environment(release: Calibrated) -> dict[str, float]:
     """Names a bound's expression may use: facts, numeric tunables, and each draw's noise scale as ``<draw>_scale``."""
-    from dpspec.privacy.schedule import draws
-
-    assert release.problem is not None
-    assert release.tunables is not None
-    assert release.tree is not None
-    env: dict[str, Any] = dict(release.problem.facts)
-    env.update({k: float(v) for k, v in release.tunables.items() if isinstance(v, (int, float))})
-    found = draws(release.tree)
-    for name, leaf in found.items():
-        scale = leaf.draw.mechanism.scale(release.calibrated.levels[name])
-        env[f"{name}_scale".replace("-", "_")] = scale
-        if len(found) == 1:
-            env["scale"] = scale
-    return env
+    return formulas.environment(release.problem.facts, release.tunables, release.tree, release.calibrated.levels)
 
 
-#: Measures of bounds that are computed on the enforced records themselves; every other one compares with a law.
-_ON_RECORDS = ("excess-empirical-risk", "label-error", "reference-frobenius-error", "relative-reference-error")
-
-
-def _conditions(draft: Draft, release: ReleaseDraft, measure: str) -> tuple[str, ...]:
+def _conditions(draft: Draft[Calibrated], release: Calibrated, measure: str) -> tuple[str, ...]:
     """What a bound holds if: declared assumptions, and that the law it speaks of is the one of the enforced records."""
-    task = release.release.task if release.problem is None else release.problem.task
-    what = task.what if isinstance(task, Estimate) else ""
+    node = release.problem.task
+    task = of(node)
     found = []
     for s in release.assumptions:
         if s.role != "utility" or s.status != "declared":
             continue
         text = s.evidence
-        if what == "second-moment" and text.endswith("x has mean 0"):  # needed by the name covariance alone
+        if text.endswith("x has mean 0") and not task.centred(node):  # needed by the name covariance alone
             continue
         said = why_centred(draft) if text.startswith("not stated in the spec: x has mean 0") else None
         found.append(text if said is None else text.replace("not stated in the spec", said))
-    if release.problem is not None and release.problem.neighbours == "add-remove":
+    if release.problem.neighbours == "add-remove":
         found.append("there are n records (any number runs, and how many is private)")
     how = _enforcement(draft, release)
-    if how and release.problem is not None and isinstance(task, (Estimate, EstimateTheta)) and measure not in _ON_RECORDS:
-        of = "the model holds for" if isinstance(task, EstimateTheta) else "the error is measured against the law of"
-        found.append(f"{of} the records as they are enforced ({how}); where that changes records, its bias comes on top")
+    on_records = any(m.name == measure and m.on_records for m in task.measures)
+    if how and task.law_is and not on_records:
+        found.append(f"{task.law_is} the records as they are enforced ({how}); where that changes records, its bias comes on top")
     return tuple(found)
 
 
-def _enforcement(draft: Draft, release: ReleaseDraft) -> str:
+def _enforcement(draft: Draft[Calibrated], release: Calibrated) -> str:
     """The rules that may change a record, in words; a map only names labels."""
     rules = [f"{d.variable} by {d.by.how}" for d in draft.analysis.data.domains if d.by is not None and d.by.how != "map"]
-    task, radius = release.release.task, None if release.tunables is None else release.tunables.get("r")
-    if isinstance(task, Estimate) and task.what != "mean" and isinstance(radius, (int, float)):
+    radius = of(release.release.task).radius(release.tunables)
+    if math.isfinite(radius):
         rules.append(f"x scaled to norm {radius:g} by each client")
     return ", ".join(rules)
 
 
-def _values(draft: Draft, release: ReleaseDraft) -> Iterator[BoundValue]:
+def _values(draft: Draft[Calibrated], release: Calibrated) -> Iterator[BoundValue]:
     env = environment(release)
     explicit = getattr(release.module, "explicit_bounds", None)
     numbers: dict[str, float] | None = None
@@ -151,180 +124,111 @@ def _values(draft: Draft, release: ReleaseDraft) -> Iterator[BoundValue]:
             type=b.type,
             expression=b.expression,
             value=_value(b, env, numbers),
-            probability=_probability(b, env),
+            probability=formulas.value(b.probability, env) if b.probability else None,
             status=b.status,
             theorem=b.theorem,
             conditions=b.conditions,
             holds_if=_conditions(draft, release, normal(b.measure)),
             regime=b.regime,
-            least_n=regime(b, env),
+            least_n=begins(b.regime, env),
         )
 
 
-def regime(b: Bound, env: dict[str, Any]) -> float | None:
-    """The n at which a bound begins, its unspecified constant taken as 1; None where the card states none or a name has no value."""
-    if not b.regime:
-        return None
-    known = {**env, "C": 1.0}
-    try:
-        value = float(evaluate(default(b.regime, known)[0], known))
-    except (Unbound, NotANumber, OverflowError):
-        return None
-    return value if math.isfinite(value) and value > 0 else None
-
-
-def _outside(release: ReleaseDraft) -> BoundValue | None:
-    """The upper bound that begins first, where n lies before every one that states where it begins."""
-    assert release.problem is not None
-    stated = [b for b in release.bounds if b.type == "upper" and b.status != "refuted" and b.least_n is not None]
-    first = min(stated, key=lambda b: b.least_n or 0.0, default=None)
-    return first if first is not None and first.least_n is not None and release.problem.n < first.least_n else None
-
-
-def _value(b: Bound, env: dict[str, Any], numbers: dict[str, float] | None) -> float | None:
+def _value(b: Bound, env: Mapping[str, float], numbers: Mapping[str, float] | None) -> float | None:
     """``numbers``: the module's own values by theorem (a bound that it leaves out does not apply here); without them the expression's."""
     if b.kind == "order":
         return None
-    if numbers is not None:
-        return numbers.get(b.theorem)
-    try:
-        return float(evaluate(parse_expr(b.expression), env))
-    except (Unbound, NotANumber, ArithmeticError):
-        return None
+    return formulas.value(b.expression, env) if numbers is None else numbers.get(b.theorem)
 
 
-def _probability(b: Bound, env: dict[str, Any]) -> float | None:
-    if not b.probability:
-        return None
-    try:
-        return float(evaluate(parse_expr(b.probability), env))
-    except (Unbound, NotANumber, ArithmeticError):
-        return None
-
-
-def at_target(values: tuple[BoundValue, ...], measure: str, probability: float | None) -> float | None:
-    """The least proved explicit upper bound for a measure, at the asked probability (Markov for bounds in expectation)."""
-    best: float | None = None
-    for b in values:
-        if b.measure != normal(measure) or b.kind != "explicit" or b.type != "upper" or b.status != "proved" or b.value is None:
-            continue
-        value = b.value
-        if probability is not None and b.probability is None:
-            value = value / (1 - probability) if probability < 1 else math.inf
-        elif probability is not None and b.probability is not None and b.probability < probability:
-            continue
-        best = value if best is None else min(best, value)
-    return best
-
-
-def _target(draft: Draft, release: ReleaseDraft, recompile: Recompile | None, least: Least) -> Draft:
+def _target(
+    draft: Draft[Calibrated], release: Calibrated, bounds: tuple[BoundValue, ...], recompile: Recompile | None, seek: Seek
+) -> tuple[Draft[Calibrated], Target | None]:
+    """What the bounds say about the release's target."""
     expect = release.release.expect
-    assert expect is not None
+    if expect is None:
+        return draft, None
     path = (*release.path, "expect")
+    draft, limit, probability, sound = _expected(draft, expect, path)
+    if limit is None or not sound:
+        return draft, None
+    undecided = Target(expect.measure, limit, probability, None)
+    measures, measurable = {b.measure for b in bounds}, of(release.release.task).measurable
+    algorithm, measure = release.module.CARD.id, normal(expect.measure)
+    if measure not in (*measures, *measurable):
+        return draft.report(
+            "DP413",
+            f"no study measures {expect.measure} of this task, and {algorithm} has no bound for it",
+            path=(*path, "measure"),
+            help=hint(expect.measure, tuple(sorted({*measures, *measurable}))),
+        ), None
+    if measure not in measures:
+        return draft.report(
+            "DP413",
+            f"{algorithm} has no bound for {expect.measure}; its card bounds {', '.join(sorted(measures)) or 'nothing'}",
+            path=(*path, "measure"),
+            help="choose one of these measures, or measure this one with `dpspec study`",
+            severity="warning",
+        ), undecided
+    value = guaranteed(bounds, measure, probability)
+    if value is None:
+        return draft.report(
+            "DP403",
+            f"no proved explicit bound of {algorithm} decides {expect.measure} <= {limit:g}",
+            path=path,
+            help="order bounds have unknown constants; `dpspec study` measures the error on a simulated law",
+            severity="info",
+        ), undecided
+    met = value <= limit
+    target = Target(measure, limit, probability, met)
+    if recompile is not None and not draft.predict_only and (seek == "always" or not met):
+        n, epsilon = (_least(draft, release, variable, target, recompile) for variable in ("n", "epsilon"))
+        target = replace(target, least_n=None if n is None else math.ceil(n), least_epsilon=epsilon)
+    return (draft if met else _missed(draft, expect.measure, target, value, path)), target
+
+
+def _expected(draft: Draft[Calibrated], expect: Expect, path: Path) -> tuple[Draft[Calibrated], float | None, float | None, bool]:
+    """The target and its probability in numbers; False where the probability is none."""
     draft, limit = number(draft, expect.at_most, draft.facts, (*path, "at_most"), what="the target")
     probability: float | None = None
     if expect.probability is not None:
         draft, p = number(draft, expect.probability, draft.facts, (*path, "probability"), what="the probability")
         if p is not None and not 0 < p < 1:
             text = f"the probability is {float(p):g}; it lies strictly between 0 and 1"
-            return draft.report("DP411", text, path=(*path, "probability"), help="write 0.95, say")
+            return draft.report("DP411", text, path=(*path, "probability"), help="write 0.95, say"), None, None, False
         probability = None if p is None else float(p)
-    if limit is None:
-        return draft
-    measures = {b.measure for b in release.bounds}
-    known = measurable(release.release.task)
-    if normal(expect.measure) not in (*measures, *known):
-        return draft.report(
-            "DP413",
-            f"no study measures {expect.measure} of this task, and {release.module.CARD.id} has no bound for it",
-            path=(*path, "measure"),
-            help=hint(expect.measure, tuple(sorted({*measures, *known}))),
-        )
-    if normal(expect.measure) not in measures:
-        draft = draft.report(
-            "DP413",
-            f"{release.module.CARD.id} has no bound for {expect.measure}; its card bounds {', '.join(sorted(measures)) or 'nothing'}",
-            path=(*path, "measure"),
-            help="choose one of these measures, or measure this one with `dpspec study`",
-            severity="warning",
-        )
-        return draft.with_release(replace(release, target=Target(expect.measure, float(limit), probability, None)))
-    value = at_target(release.bounds, expect.measure, probability)
-    if value is None:
-        draft = draft.report(
-            "DP403",
-            f"no proved explicit bound of {release.module.CARD.id} decides {expect.measure} <= {float(limit):g}",
-            path=path,
-            help="order bounds have unknown constants; `dpspec study` measures the error on a simulated law",
-            severity="info",
-        )
-        return draft.with_release(replace(release, target=Target(expect.measure, float(limit), probability, None)))
-    met = value <= float(limit)
-    least_n = least_epsilon = None
-    if recompile is not None and not draft.predict_only and (least == "always" or not met):
-        least_n = _least(draft, release, "n", float(limit), probability, recompile)
-        least_epsilon = _least(draft, release, "epsilon", float(limit), probability, recompile)
-    target = Target(normal(expect.measure), float(limit), probability, met, None if least_n is None else math.ceil(least_n), least_epsilon)
-    draft = draft.with_release(replace(release, target=target))
-    if not met:
-        more = [f"n = {target.least_n:,}" if target.least_n else "", f"epsilon = {least_epsilon:.3g}" if least_epsilon else ""]
-        draft = draft.report(
-            "DP402",
-            f"{expect.measure} <= {float(limit):g} is not met: the bound is {value:.4g}",
-            path=path,
-            help="the bound meets it at " + " or ".join(m for m in more if m)
-            if any(more)
-            else "no n or epsilon in range meets it by this bound",
-        )
-    return draft
+    return draft, None if limit is None else float(limit), probability, True
 
 
-def _least(
-    draft: Draft, release: ReleaseDraft, variable: str, limit: float, probability: float | None, recompile: Recompile
-) -> float | None:
-    """The least value of n or epsilon at which the bound meets the target, everything else fixed.
+def _missed(draft: Draft[Calibrated], measure: str, target: Target, value: float, path: Path) -> Draft[Calibrated]:
+    least_n, epsilon = target.least_n, target.least_epsilon
+    more = [f"n = {least_n:,}" if least_n else "", f"epsilon = {epsilon:.3g}" if epsilon else ""]
+    return draft.report(
+        "DP402",
+        f"{measure} <= {target.at_most:g} is not met: the bound is {value:.4g}",
+        path=path,
+        help="the bound meets it at " + " or ".join(m for m in more if m)
+        if any(more)
+        else "no n or epsilon in range meets it by this bound",
+    )
 
-    A bracket is sought outwards from the stated value by factors of four, then halved in the logarithm to 0.05%. Each probe compiles
-    the analysis anew at that value, tunables included; the answer itself is always a value at which the target was seen to be met.
-    """
-    measure = release.release.expect.measure if release.release.expect else ""
+
+def _least(draft: Draft[Calibrated], release: Calibrated, variable: str, target: Target, recompile: Recompile) -> float | None:
+    """The least value of n or epsilon at which the bound meets the target, everything else fixed. Each probe compiles the analysis anew
+    at that value, tunables included."""
 
     def meets(v: float) -> bool:
         again = recompile(draft, variable, v)
-        got = next((r for r in again.releases if r.index == release.index), None)
-        if got is None or again.failed or not got.bounds:
+        if again is None:
             return False
-        value = at_target(got.bounds, measure, probability)
-        return value is not None and value <= limit
+        value = guaranteed(again.releases[release.index].bounds, target.measure, target.probability)
+        return value is not None and value <= target.at_most
 
     current = draft.facts.get(variable)
-    if current is None:
-        return None
-    value = float(current)
-    lowest, highest = (2.0, 1e13) if variable == "n" else (1e-5, 1e3)
-    if meets(value):
-        low, high = value, value
-        while meets(low):
-            if low <= lowest:
-                return low
-            low, high = max(low / 4, lowest), low
-    else:
-        low, high = value, value
-        while not meets(high):
-            if high >= highest:
-                return None
-            low, high = high, min(high * 4, highest)
-    while high / low > 1.0005:
-        middle = math.sqrt(low * high)
-        if variable == "n":
-            middle = float(round(middle))
-            if middle in (low, high):
-                break
-        low, high = (low, middle) if meets(middle) else (middle, high)
-    return high
+    return None if current is None else least(meets, float(current), RECORDS if variable == "n" else EPSILON)
 
 
-def substituted(draft: Draft, variable: str, value: float) -> Draft:
+def substituted(draft: Draft[Calibrated], variable: str, value: float) -> Draft[Resolved]:
     """The same analysis with n or epsilon replaced, ready for the passes."""
     from fractions import Fraction
 
@@ -336,6 +240,5 @@ def substituted(draft: Draft, variable: str, value: float) -> Draft:
         a = a.model_copy(update={"privacy": a.privacy.model_copy(update={"epsilon": exact})})
     releases = []
     for release, state in zip(a.releases, draft.releases, strict=True):
-        chosen = state.module.CARD.id if state.module is not None else release.by.algorithm
-        releases.append(release.model_copy(update={"by": release.by.model_copy(update={"algorithm": chosen})}))
+        releases.append(release.model_copy(update={"by": release.by.model_copy(update={"algorithm": state.module.CARD.id})}))
     return Draft(parsed=replace(draft.parsed, analysis=a.model_copy(update={"releases": tuple(releases)})), predict_only=True)

@@ -17,46 +17,51 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from dpspec.compiler.draft import Draft, ReleaseDraft
+from dpspec.compiler.draft import Calibrated, Draft, Resolved
 from dpspec.spec.diagnostics import SpecError
 from dpspec.spec.expr import NotANumber, Unbound, evaluate
-from dpspec.spec.model import Box, Domain, Estimate, Finite, Simplex
+from dpspec.spec.model import Box, Domain, Finite, Simplex
+from dpspec.spec.words import ASSUMPTIONS, assumed
+from dpspec.tasks.registry import of
 
 #: Assumptions that say so; sub-gaussian as the documents define it, E exp(<u, x>) <= exp(s^2 |u|^2/2), which forces a mean of 0.
-WORDS: Final = ("centred", "symmetric", "sub-gaussian")
-TASKS: Final = ("covariance", "precision", "subspace")
+WORDS: Final = frozenset(word for word, a in ASSUMPTIONS.items() if a.centred)
 
 
-def centred(draft: Draft) -> Draft:
+def centred(draft: Draft[Calibrated]) -> Draft[Calibrated]:
     """DP222 for every task whose name needs a mean of 0 that nothing says."""
-    tasks = [(r, r.release.task) for r in draft.releases if isinstance(r.release.task, Estimate) and r.release.task.what in TASKS]
+    tasks = [(r, r.release.task) for r in draft.releases if of(r.release.task).centred(r.release.task)]
     if not tasks:
         return draft
     declared, mean = _declared(draft), _mean_of_law(draft)
     domain = next((d for d in draft.analysis.data.domains if d.variable == "x" and _one_sided(draft, d)), None)
     for release, task in tasks:
-        covariance = task.what == "covariance"
+        other = of(task).uncentred(task)  # what it is planned as where nobody says that the mean is 0
         if domain is not None:
             text = "it needs a mean of 0, and the domain of x holds coordinates of one sign only"
-            draft = _report(draft, release, f"{task.what}(x): {text}", "error")
+            draft = _report(draft, release, f"{_name(task)}: {text}", "error")
         elif declared is None and mean is not None and mean.any():
             text = f"no mean is subtracted, and the law of x has a mean of length {float((mean**2).sum()) ** 0.5:.4g}"
-            draft = _report(draft, release, f"{task.what}(x): {text}", "error" if covariance else "warning")
+            draft = _report(draft, release, f"{_name(task)}: {text}", "warning" if other is None else "error")
         elif declared is None and mean is None:
-            text = f"{task.what}(x): no mean is subtracted, and nothing says that the mean of x is 0"
-            if covariance and release.problem is not None:
-                text += "; what is released is second-moment(x), and the plan calls it so"
-                named = task.model_copy(update={"what": "second-moment"})
-                draft = draft.with_release(replace(release, problem=replace(release.problem, task=named)))
+            text = f"{_name(task)}: no mean is subtracted, and nothing says that the mean of x is 0"
+            if other is not None:
+                text += f"; what is released is {_name(other)}, and the plan calls it so"
+                named = replace(release, problem=replace(release.problem, task=other))
+                draft = draft.at(named if r.index == release.index else r for r in draft.releases)
             draft = _report(draft, release, text, "warning")
     return draft
 
 
-def _declared(draft: Draft) -> str | None:
-    return next((a.name for a in draft.analysis.assume if a.name in WORDS and a.of in (None, "x")), None)
+def _name(node: Any) -> str:
+    return f"{node.what}(x)"
 
 
-def _mean_of_law(draft: Draft) -> Any:
+def _declared(draft: Draft[Resolved]) -> str | None:
+    return next((a.name for a in draft.analysis.assume if assumed(a.name) in WORDS and a.of in (None, "x")), None)
+
+
+def _mean_of_law(draft: Draft[Resolved]) -> Any:
     """The mean of x in the simulated law, (d,); None without a law or a closed form."""
     if not draft.analysis.simulate:
         return None
@@ -68,7 +73,7 @@ def _mean_of_law(draft: Draft) -> Any:
         return None
 
 
-def why_centred(draft: Draft) -> str | None:
+def why_centred(draft: Draft[Resolved]) -> str | None:
     """Who says that the mean of x is 0; None where nobody does."""
     declared = _declared(draft)
     if declared is not None:
@@ -77,10 +82,9 @@ def why_centred(draft: Draft) -> str | None:
     return "the law of the simulate block" if mean is not None and not mean.any() else None
 
 
-def _report(draft: Draft, release: ReleaseDraft, text: str, severity: str) -> Draft:
-    task = release.release.task
-    assert isinstance(task, Estimate)
-    instead = "estimate second-moment(x), which is E x x^T, or " if task.what == "covariance" and severity == "error" else ""
+def _report(draft: Draft[Calibrated], release: Calibrated, text: str, severity: str) -> Draft[Calibrated]:
+    other = of(release.release.task).uncentred(release.release.task)
+    instead = f"estimate {_name(other)}, which is E x x^T, or " if other is not None and severity == "error" else ""
     public = "subtract a public mean from the records first and" if severity == "error" else "if it is 0, or a public mean was subtracted,"
     return draft.report(
         "DP222",
@@ -91,7 +95,7 @@ def _report(draft: Draft, release: ReleaseDraft, text: str, severity: str) -> Dr
     )
 
 
-def _one_sided(draft: Draft, domain: Domain) -> bool:
+def _one_sided(draft: Draft[Resolved], domain: Domain) -> bool:
     """Whether every coordinate of every record has one sign, by the set that is declared or enforced."""
     s = domain.set
     try:

@@ -6,83 +6,86 @@ may read. A constant that rests on a domain which nothing enforces keeps the sta
 
 from __future__ import annotations
 
-import contextlib
 import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from dpspec.algorithms.card import Loss, Problem
-from dpspec.compiler.draft import Draft, Path, ReleaseDraft
-from dpspec.compiler.files import rows_of
+from dpspec.algorithms.card import Goal, Loss, Problem
+from dpspec.compiler.draft import Certified, Draft, Path, Proved, Resolved, known
+from dpspec.compiler.files import rows_of, vectors
 from dpspec.compiler.resolve import domain_of, norms, part_rows, set_domain
 from dpspec.data.files import Corners
 from dpspec.domains.variable import NOTHING_SAID
+from dpspec.measures.measure import normal
 from dpspec.spec.expr import NotANumber, Num, Unbound, evaluate
-from dpspec.spec.model import Ball, Box, Estimate, Minimise, Polytope, Set, Sparse
+from dpspec.spec.model import Ball, Box, Polytope, Set, Sparse
+from dpspec.symbolic.certificate import Certificate
+from dpspec.tasks.protocol import Binding
+from dpspec.tasks.registry import of
 
-#: Assumption words that a loss certificate can prove or refute.
-LOSS_CLAIMS = ("lipschitz", "smooth", "convex", "strongly-convex")
 
-
-def certify(draft: Draft) -> Draft:
+def certify(draft: Draft[Resolved]) -> Draft[Certified]:
+    found: list[Certified] = []
     for release in draft.releases:
-        if isinstance(release.release.task, Minimise):
-            draft, release = _certify_loss(draft, release)
-        draft = draft.with_release(replace(release, problem=_problem(draft, release)))
-        current = next(r for r in draft.releases if r.index == release.index)
-        assert current.problem is not None
-        over: Set | None = getattr(current.problem.task, "over", None)
-        if over is not None:
-            sizes = {**draft.facts, "d": Fraction(current.problem.d)} if "d" in draft.facts else draft.facts
-            dimension = current.problem.d if "d" in draft.facts else None
-            draft, domain = set_domain(draft, over, sizes, (*release.path, "task", "over"), dimension)
-            bounds = {} if domain is None else norms(domain)
-            facts = dict(current.problem.facts)
-            facts.update({f"w_{norm}": float(value) for norm, value in bounds.items()})
-            if "l2" in bounds:
-                facts["w_radius"] = float(bounds["l2"])
-            draft = draft.with_release(replace(current, problem=replace(current.problem, facts=facts)))
-    return draft
+        draft, certificate = _certify_loss(draft, release)
+        proved = Proved(**known(release), certificate=certificate)
+        draft, problem = _over(draft, proved, _problem(draft, proved))
+        found.append(Certified(**known(proved), problem=problem))
+    return draft.at(found)
 
 
-def enforced(draft: Draft, variable: str) -> bool:
+def _over(draft: Draft[Resolved], release: Proved, problem: Problem) -> tuple[Draft[Resolved], Problem]:
+    """The facts of the set after ``over``."""
+    over: Set | None = getattr(problem.task, "over", None)
+    if over is None:
+        return draft, problem
+    sizes = {**draft.facts, "d": Fraction(problem.d)} if "d" in draft.facts else draft.facts
+    dimension = problem.d if "d" in draft.facts else None
+    draft, domain = set_domain(draft, over, sizes, (*release.path, "task", "over"), dimension)
+    bounds = {} if domain is None else norms(domain)
+    facts = {**problem.facts, **{f"w_{norm}": float(value) for norm, value in bounds.items()}}
+    if "l2" in bounds:
+        facts["w_radius"] = float(bounds["l2"])
+    return draft, replace(problem, facts=facts)
+
+
+def enforced(draft: Draft[Resolved], variable: str) -> bool:
     domain = domain_of(draft.analysis.data.domains, variable)
     return domain is not None and domain.by is not None
 
 
-def _certify_loss(draft: Draft, release: ReleaseDraft) -> tuple[Draft, ReleaseDraft]:
-    from dpspec.symbolic.certify import certify as prove
+def _certify_loss(draft: Draft[Resolved], release: Resolved) -> tuple[Draft[Resolved], Certificate | None]:
     from dpspec.symbolic.findings import claims_from
 
     task = release.release.task
-    assert isinstance(task, Minimise)
+    prove = of(task).certificate
+    if prove is None:
+        return draft, None
     path: Path = (*release.path, "task")
     try:
         certificate = prove(
-            task.loss,
-            over=task.over,
+            task,
             x=draft.domains.get("x", NOTHING_SAID).enforced,
             y=draft.domains.get("y", NOTHING_SAID).enforced,
             names=draft.facts,
             claims=claims_from(draft.analysis.assume, draft.facts),
-            pairwise=task.pairwise,
         )
     except (Unbound, NotANumber, ValueError) as error:
         if not draft.failed:
             draft = draft.report(
                 "DP411", f"the loss or its set has no value: {error}", path=path, help="declare the name in the data section"
             )
-        return draft, release
+        return draft, None
     for finding in certificate.findings:
         place: Path = _place(draft, finding.code, path) if finding.assumption is None else ("assume", finding.assumption)
         entry = finding.diagnostic(draft.span(*place))
         if entry not in draft.diagnostics:
             draft = replace(draft, diagnostics=(*draft.diagnostics, entry))
-    return _labels(draft, certificate), replace(release, certificate=certificate)
+    return _labels(draft, certificate), certificate
 
 
-def _labels(draft: Draft, certificate: Any) -> Draft:
+def _labels(draft: Draft[Resolved], certificate: Certificate) -> Draft[Resolved]:
     """A finite set of labels that the loss is not written for (DP223)."""
     from dpspec.symbolic.labels import unfit
 
@@ -96,13 +99,13 @@ def _labels(draft: Draft, certificate: Any) -> Draft:
     )
 
 
-def domain_path(draft: Draft, variable: str) -> Path:
+def domain_path(draft: Draft[Resolved], variable: str) -> Path:
     """Where the domain of x or y stands, or would have to."""
     found = (i for i, domain in enumerate(draft.analysis.data.domains) if domain.variable == variable)
     return next((("data", "domains", i) for i in found), ("data",))
 
 
-def _place(draft: Draft, code: str, path: Path) -> Path:
+def _place(draft: Draft[Resolved], code: str, path: Path) -> Path:
     """Where the mistake stands: what is said of records at their domain (at the data section where they have none), what is said of the
     set at the set, and everything else at the loss."""
     variable = {"DP207": "x", "DP214": "y", "DP220": "y"}.get(code)
@@ -112,7 +115,7 @@ def _place(draft: Draft, code: str, path: Path) -> Path:
     return over if code in ("DP208", "DP221") and draft.parsed.spans.exact(*over) is not None else (*path, "loss")
 
 
-def _problem(draft: Draft, release: ReleaseDraft) -> Problem:
+def _problem(draft: Draft[Resolved], release: Proved) -> Problem:
     a = draft.analysis
     facts: dict[str, float] = {name: float(value) for name, value in draft.facts.items()}
     if "d" in facts:
@@ -140,23 +143,45 @@ def _problem(draft: Draft, release: ReleaseDraft) -> Problem:
             facts["L_inf"] = loss.lipschitz_inf
         if math.isfinite(loss.smooth):
             facts["B"] = loss.smooth
-    task = release.release.task
-    if isinstance(task, Estimate) and task.what == "subspace" and task.args:
-        with contextlib.suppress(Unbound, NotANumber):
-            facts["rank"] = float(evaluate(task.args[0], draft.facts))
+        facts.update({k: v for k, v in (("pair_spread", loss.spread), ("at_zero", loss.at_zero)) if math.isfinite(v)})
+    goal = _goal(draft, release)
+    if goal is not None:
+        facts.setdefault("alpha", goal.at_most)
     if "epsilon" not in facts and draft.budget is not None:
         facts["epsilon"] = _nominal_epsilon(facts)
-    return Problem(
+    problem = Problem(
         model=a.privacy.model,
         neighbours=draft.neighbours,
         task=_in_numbers(release.release.task, draft),
         facts=facts,
         modifiers=frozenset(modifiers),
         loss=loss,
+        domains=draft.domains,
+        goal=goal,
+        public=vectors(draft, release.index),
     )
+    found = of(problem.task).facts(binding_of(draft, release, problem))
+    return replace(problem, facts={**facts, **found}) if found else problem
 
 
-def _in_numbers(task: Any, draft: Draft) -> Any:
+def binding_of(draft: Draft[Resolved], release: Proved, problem: Problem) -> Binding:
+    """What the release's task knows when it binds."""
+    return Binding(problem.task, problem, release.certificate, draft.facts, draft.analysis, draft.domains)
+
+
+def _goal(draft: Draft[Resolved], release: Resolved) -> Goal | None:
+    """The target in numbers; None where there is none, or a number has no value (the pass that decides it says so)."""
+    expect = release.release.expect
+    if expect is None:
+        return None
+    try:
+        probability = None if expect.probability is None else float(evaluate(expect.probability, draft.facts))
+        return Goal(normal(expect.measure), float(evaluate(expect.at_most, draft.facts)), probability)
+    except (Unbound, NotANumber, OverflowError):
+        return None
+
+
+def _in_numbers(task: Any, draft: Draft[Resolved]) -> Any:
     """The task with the radii and ends of its set as numbers, and with the vertices that were read of a polytope. The numbers are the
     spec's own, in which d is the number of features; facts of a release count its weights."""
     over = getattr(task, "over", None)
@@ -174,7 +199,7 @@ def _in_numbers(task: Any, draft: Draft) -> Any:
     return task.model_copy(update={"over": over.model_copy(update=found)}) if over is not None and found else task
 
 
-def _loss(certificate: Any) -> Loss:
+def _loss(certificate: Certificate) -> Loss:
     return Loss(
         name=certificate.name,
         lipschitz=float(certificate.lipschitz),
@@ -189,6 +214,7 @@ def _loss(certificate: Any) -> Loss:
         lipschitz_inf=float(certificate.lipschitz_inf),
         classes=certificate.classes,
         at_zero=float(certificate.at_zero),
+        spread=float(certificate.spread),
         local=certificate.local,
         slope=float(certificate.slope),
         curve=float(certificate.curve),

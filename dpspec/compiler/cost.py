@@ -5,34 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpspec.compiler.bound import environment
-from dpspec.compiler.draft import Draft
-from dpspec.lang.source import parse_expr
+from dpspec.compiler.draft import Bounded, Draft
 from dpspec.privacy.schedule import leaves
-from dpspec.spec.expr import NotANumber, Unbound, evaluate
+from dpspec.theory.formulas import value
 
 ITEMS = ("gradients", "bits_per_user", "rounds", "memory_bytes")
 
 
-def cost(draft: Draft) -> Draft:
-    if draft.failed:
-        return draft
-    for release in draft.releases:
-        if release.module is None or release.tree is None or release.calibrated is None:
-            continue
-        env = environment(release)
-        found: dict[str, float | None] = dict.fromkeys(ITEMS)
-        for item, formula in release.module.CARD.cost.items():
-            try:
-                found[item] = float(evaluate(parse_expr(formula), env))
-            except (Unbound, NotANumber):
-                found[item] = None
-        n = float(draft.facts["n"])
-        found["noise_draws"] = sum(
-            leaf.draw.mechanism.size * (leaf.total if leaf.draw.per == "run" else _users(leaf.total, leaf.count, n))
-            for leaf in leaves(release.tree)
-        )
-        draft = draft.with_release(replace(release, cost=found))
-    return draft
+def cost(draft: Draft[Bounded]) -> Draft[Bounded]:
+    return draft.at(replace(release, cost=_of(draft, release)) for release in draft.releases)
+
+
+def _of(draft: Draft[Bounded], release: Bounded) -> dict[str, float | None]:
+    env, n = environment(release), float(draft.facts["n"])
+    found: dict[str, float | None] = dict.fromkeys(ITEMS)
+    found.update({item: value(formula, env) for item, formula in release.module.CARD.cost.items()})
+    found["noise_draws"] = sum(
+        leaf.draw.mechanism.size * (leaf.total if leaf.draw.per == "run" else _users(leaf.total, leaf.count, n))
+        for leaf in leaves(release.tree)
+    )
+    return found
 
 
 def _users(total: int, count: int, n: float) -> float:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path as FilePath
 
-from dpspec.compiler.draft import Draft, Number, Path
-from dpspec.data.files import REMEDY, Role, SpecFile, digest, local, private_one, vertices
+from dpspec.compiler.draft import Draft, Number, Path, Resolved
+from dpspec.data.files import CONTENT, REMEDY, Role, Rows, SpecFile, digest, local, numbers, private_one
 from dpspec.lang.source import Parsed
 from dpspec.spec.diagnostics import SpecError
 from dpspec.spec.model import Analysis, CsvSource, Polytope
@@ -32,12 +32,14 @@ def named(a: Analysis) -> Iterator[tuple[Role, str, Path]]:
         if isinstance(domain.set, Polytope):
             yield "vertices", domain.set.vertices, ("data", "domains", i, "set", "vertices")
     for i, release in enumerate(a.releases):
+        for option, name in release.by.files:
+            yield "vectors", name, ("releases", i, "by", "options", option)
         over = getattr(release.task, "over", None)
         if isinstance(over, Polytope):
             yield "vertices", over.vertices, ("releases", i, "task", "over", "vertices")
 
 
-def find(draft: Draft, facts: Mapping[str, Number]) -> Draft:
+def find(draft: Draft[Resolved], facts: Mapping[str, Number]) -> Draft[Resolved]:
     """Fill ``files``; report what is no file of this machine (DP501), cannot be read (DP502, DP508, DP509), is the private file (DP518) or
     should be looked at (DP519)."""
     base = base_dir(draft.parsed.path)
@@ -79,7 +81,7 @@ def contents(parsed: Parsed) -> tuple[str, ...]:
     base = base_dir(parsed.path)
     found = []
     for role, name, _ in named(parsed.analysis):
-        if role in ("public records", "vertices"):
+        if role in CONTENT:
             try:
                 found.append(digest(local(name, base))[0])
             except SpecError:
@@ -88,13 +90,19 @@ def contents(parsed: Parsed) -> tuple[str, ...]:
 
 
 def _read(file: SpecFile, width: int | None) -> SpecFile:
-    if file.role == "vertices":
-        rows, sha256, size = vertices(file.where, width)
+    if file.role in ("vertices", "vectors"):
+        rows, sha256, size = numbers(file.where, width, "vertex" if file.role == "vertices" else "vector")
         return replace(file, sha256=sha256, size=size, rows=rows)
     sha256, size = digest(file.where)
     return replace(file, sha256=sha256, size=size)
 
 
-def rows_of(draft: Draft, over: Polytope) -> tuple[tuple[float, ...], ...]:
+def vectors(draft: Draft[Resolved], index: int) -> dict[str, Rows]:
+    """The rows of the files that are options of a release's algorithm, by option; without those that were refused."""
+    read = {f.path: f.rows for f in draft.files if f.role == "vectors"}
+    return {option: read[path] for option, path in draft.analysis.releases[index].by.files if path in read}
+
+
+def rows_of(draft: Draft[Resolved], over: Polytope) -> tuple[tuple[float, ...], ...]:
     """The vertices that were read for a set; none when its file has been refused."""
     return next((f.rows for f in draft.files if f.role == "vertices" and f.path == over.vertices), ())

@@ -1,29 +1,11 @@
-"""The names of the measures of error that a study computes, by task. The executor has one function for each (a test compares them)."""
+"""Which measure of error a release has, and what to write in place of one that is not known."""
 
 from __future__ import annotations
 
-from typing import Any
-
-VECTOR = ("excess-empirical-risk", "l2-error", "l1-error", "linf-error", "squared-l2-error", "label-error", "support-error")
-SUBSPACE = ("subspace-distance", "squared-subspace-distance", "projector-distance", "row-support-error")
-NORMS = (
-    *("operator-error", "frobenius-error", "l1-operator-error", "max-error", "relative-operator-error", "relative-frobenius-error"),
-    *("relative-l1-operator-error", "matrix-support-error", "reference-frobenius-error", "relative-reference-error"),
-)
-PRECISION = ("gaussian-kl",)
-
-
-def measurable(task: Any) -> tuple[str, ...]:
-    """The measures that a study has for a task."""
-    what = getattr(task, "what", "")
-    if what == "subspace":
-        return SUBSPACE
-    if what in ("covariance", "second-moment", "precision"):
-        return (*NORMS, *PRECISION) if what == "precision" else NORMS
-    if task.kind == "minimise":
-        return VECTOR
-    of_labels = ("label-error",) if task.kind == "estimate-theta" else ()
-    return (*(m for m in VECTOR if m not in ("excess-empirical-risk", "label-error")), *of_labels)
+from dpspec.compiler.draft import ReleaseDraft
+from dpspec.measures.measure import normal
+from dpspec.spec.diagnostics import Diagnostic, SpecError
+from dpspec.tasks.registry import of
 
 
 def hint(measure: str, known: tuple[str, ...]) -> str:
@@ -31,4 +13,23 @@ def hint(measure: str, known: tuple[str, ...]) -> str:
     from dpspec.lang.vocabulary import nearest
 
     near = nearest(measure, known)
-    return f"did you mean {near!r}?" if near else f"one of {', '.join(known)}"
+    return f"did you mean {near!r}?" if near else f"one of {', '.join(known)}" if known else "leave the target out"
+
+
+def choose(release: ReleaseDraft, *, simulated: bool = True) -> str:
+    """The measure of a release: the one it expects, the first that its algorithm bounds, or its task's own. Real data, which are not
+    ``simulated``, have no population. Raises SpecError (DP413) when the one it expects cannot be measured (another one is no answer to
+    it), or the task has none."""
+    task, expect = of(release.release.task), release.release.expect
+    measures = [m for m in task.measures if simulated or m.needs != "population"]
+    known = tuple(m.name for m in measures)
+    if expect is not None:
+        if normal(expect.measure) in known:
+            return normal(expect.measure)
+        text = f"release {release.release.name!r}: a study does not measure {expect.measure}"
+        raise SpecError([Diagnostic("DP413", "error", text, hint(expect.measure, known))])
+    bounded = next((b.measure for b in release.bounds if b.measure in known), None)
+    if bounded is None and not task.measures:
+        text = f"release {release.release.name!r}: no study measures the error of {task.words[0]}"
+        raise SpecError([Diagnostic("DP413", "error", text, "`dpspec run` releases it; its error is not known to a study")])
+    return task.measures[0].name if bounded is None else bounded

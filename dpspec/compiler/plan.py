@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from dpspec.compiler.draft import Draft, ReleaseDraft
-from dpspec.compiler.passes import compile_draft
+from dpspec.compiler.passes import compiled
 from dpspec.lang.source import Parsed
 from dpspec.privacy.schedule import Sampled, Tree, leaves
-from dpspec.spec.diagnostics import Diagnostic, SpecError
+from dpspec.spec.diagnostics import Diagnostic
 from dpspec.spec.model import Analysis
 
 FORMAT_VERSION = 1
@@ -150,11 +150,10 @@ def finite(value: float | None) -> float | None:
 
 
 def release_json(r: ReleaseDraft) -> dict[str, Any]:
-    card = r.module.CARD if r.module is not None else None
     return {
         "name": r.release.name,
         "task": task_text(r),
-        "algorithm": None if card is None else card.id,
+        "algorithm": r.module.CARD.id,
         "candidates": [c.to_json() for c in r.candidates],
         "tunables": {name: s.to_json() for name, s in r.settings.items()},
         "noise": noise_json(r),
@@ -185,17 +184,16 @@ def published_json(r: ReleaseDraft) -> dict[str, Any]:
 def task_text(r: ReleaseDraft) -> str:
     """The task as it is planned: a covariance of which nobody says that the mean is 0 is a second moment."""
     from dpspec.lang.printer import task_text as text
-    from dpspec.spec.model import Estimate
+    from dpspec.tasks.registry import of
 
-    task = r.release.task
-    planned = None if r.problem is None else r.problem.task
-    if isinstance(task, Estimate) and isinstance(planned, Estimate):
-        task = task.model_copy(update={"what": planned.what})
-    return text(task)
+    node = r.release.task
+    planned = r.problem.task
+    renamed = of(node).centred(node) and not of(planned).centred(planned)
+    return text(of(node).uncentred(node) if renamed else node)
 
 
 def noise_json(r: ReleaseDraft) -> list[dict[str, Any]]:
-    return [] if r.tree is None or r.calibrated is None else noise_rows(r.tree, r.calibrated.levels)
+    return noise_rows(r.tree, r.calibrated.levels)
 
 
 def noise_rows(tree: Tree, levels: Mapping[str, float]) -> list[dict[str, Any]]:
@@ -238,7 +236,7 @@ def schedule_json(draft: Draft) -> dict[str, Any]:
     from dpspec.privacy.forms import to_json
     from dpspec.privacy.gaussian import exact, float_up
 
-    calibrated, releases = draft.calibrated, draft.releases
+    calibrated, releases = draft.whole, draft.releases
     asked = {word: getattr(draft.budget, word) for word in ("epsilon", "delta", "rho", "mu")}
     tree, levels = calibrated.tree, dict(calibrated.levels)
     parts = {r.release.name: list(part_rows(draft, r.index)) for r in releases if r.release.part is not None}
@@ -270,20 +268,17 @@ def make_plan(parsed: Parsed, *, check: bool = True) -> Plan:
     Raises :class:`~dpspec.spec.diagnostics.SpecError` with every finding when the spec has an error other than a missed target, and
     ``AccountingMismatch`` when the second accountant disagrees with the first (an internal error, never a warning).
     """
-    draft = compile_draft(parsed)
-    blocking = [d for d in draft.diagnostics if d.severity == "error" and d.code != "DP402"]
-    if blocking or draft.calibrated is None:
-        raise SpecError(draft.diagnostics, path=parsed.path, text=parsed.text)
+    draft = compiled(parsed)
     return Plan(draft=draft, guarantee=_guarantee(draft, check), risk=_risk(draft))
 
 
 def _guarantee(draft: Draft, check: bool) -> CheckedGuarantee:
-    g = draft.calibrated.guarantee
+    g = draft.whole.guarantee
     checked_by, checked_epsilon = "", None
     if check:
         from dpspec.privacy.second import recheck
 
-        again = recheck(draft.calibrated)
+        again = recheck(draft.whole)
         checked_by, checked_epsilon = again.accountant, again.epsilon
     a = draft.analysis
     return CheckedGuarantee(
@@ -296,17 +291,17 @@ def _guarantee(draft: Draft, check: bool) -> CheckedGuarantee:
         neighbours=draft.neighbours,
         unit=a.data.unit,
         protects=protected(a),
-        accountant=draft.calibrated.accountant,
+        accountant=draft.whole.accountant,
         checked_by=checked_by,
         checked_epsilon=checked_epsilon,
     )
 
 
 def _risk(draft: Draft) -> tuple[str, ...]:
-    from dpspec.privacy.risk import sentences
+    from dpspec.theory.attackers import sentences
 
     a = draft.analysis
-    return sentences(draft.calibrated.guarantee, model=a.privacy.model, protects=protected(a), unit=a.data.unit)
+    return sentences(draft.whole.guarantee, model=a.privacy.model, protects=protected(a), unit=a.data.unit)
 
 
 def write(plan: Plan, file: Path) -> None:

@@ -6,33 +6,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from dpspec.compiler.draft import Draft, Number, Path, ReleaseDraft
+from dpspec.compiler.draft import Draft, Number, Other, Path, Resolved
 from dpspec.compiler.files import find as find_files
 from dpspec.domains.domain import Domain, domain_of_set
 from dpspec.domains.variable import Variable, from_line
 from dpspec.numeric.rounding import up
+from dpspec.privacy.calibrated import Budget
 from dpspec.spec.diagnostics import SpecError
 from dpspec.spec.expr import Expr, NotANumber, Unbound, evaluate
 from dpspec.spec.model import Ball, Box, Finite, Set
 from dpspec.spec.model import Domain as Stated
-
-#: Assumption words whose arguments become facts that tunables and bounds may use: word -> names of its arguments.
-FACTS_OF_ASSUMPTIONS: Mapping[str, tuple[str, ...]] = {
-    "sparse": ("k",),
-    "sub-gaussian": ("sigma",),
-    "sub-exponential": ("zeta",),
-    "eigenvalues": ("eig_min", "eig_max"),
-    "noise-bounded": ("noise_bound",),
-    "moment": ("moment_order", "moment_bound"),
-    "pl": ("pl",),
-}
-
+from dpspec.spec.words import ASSUMPTIONS, assumed
+from dpspec.tasks.registry import of
 
 #: Facts that the compiler derives from enforced domains, constraint sets and certificates. Sensitivities rest on them, so a constant of
 #: the spec may not stand in for one that nothing enforces or proves.
 DERIVED = frozenset(
     {"x_l1", "x_l2", "x_linf", "y_abs", "w_l1", "w_l2", "w_linf", "w_radius", "L", "L_inf", "B", "strongly_convex", "l1_weight", "features"}
-    | {"x_least"}
+    | {"x_least", "x_low", "x_high", "y_low", "y_high"}
 )
 
 
@@ -40,7 +31,7 @@ DERIVED = frozenset(
 LARGE_EPSILON = 5
 
 
-def resolve(draft: Draft) -> Draft:
+def resolve(draft: Draft[Resolved]) -> Draft[Resolved]:
     """Evaluate n, d, constants, budget and declared constants; report what has no usable value (DP408, DP411)."""
     a = draft.analysis
     facts: dict[str, Number] = {}
@@ -90,12 +81,12 @@ def resolve(draft: Draft) -> Draft:
     draft = _zeroed(draft, facts)
     draft = find_files(draft, facts)
     draft = _declared(draft, facts)
-    releases = tuple(ReleaseDraft(release=r, index=i) for i, r in enumerate(a.releases))
+    releases = tuple(Resolved(release=r, index=i) for i, r in enumerate(a.releases))
     draft = _parts(draft, facts)
     return replace(draft, facts=facts, budget=budget, releases=releases)
 
 
-def number(draft: Draft, e: Expr, facts: Mapping[str, Number], path: Path, *, what: str) -> tuple[Draft, Number | None]:
+def number(draft: Draft[Other], e: Expr, facts: Mapping[str, Number], path: Path, *, what: str) -> tuple[Draft[Other], Number | None]:
     """The value of an expression, or a diagnostic at its place."""
     try:
         return draft, evaluate(e, facts)
@@ -111,9 +102,7 @@ def number(draft: Draft, e: Expr, facts: Mapping[str, Number], path: Path, *, wh
         return draft.report("DP411", f"{what} has no finite value: {error.reason}", path=path, help="write a finite number"), None
 
 
-def _budget(draft: Draft, facts: dict[str, Number]) -> tuple[Draft, object]:
-    from dpspec.privacy.calibrate import Budget
-
+def _budget(draft: Draft[Resolved], facts: dict[str, Number]) -> tuple[Draft[Resolved], Budget | None]:
     p = draft.analysis.privacy
     values: dict[str, Number] = {}
     for name in ("epsilon", "delta", "rho", "mu"):
@@ -157,7 +146,7 @@ def _budget(draft: Draft, facts: dict[str, Number]) -> tuple[Draft, object]:
     return draft, Budget(**values)
 
 
-def _relation(draft: Draft) -> Draft:
+def _relation(draft: Draft[Resolved]) -> Draft[Resolved]:
     """Which neighbours go with the privacy model and with parts."""
     a = draft.analysis
     partial = a.privacy.labels_only or a.privacy.attribute
@@ -190,7 +179,7 @@ def _relation(draft: Draft) -> Draft:
     return draft
 
 
-def _rules(draft: Draft, facts: Mapping[str, Number]) -> Draft:
+def _rules(draft: Draft[Resolved], facts: Mapping[str, Number]) -> Draft[Resolved]:
     """Whether the executor can do what each `by` says (DP520, DP521); otherwise a plan would only fail when it runs."""
     if draft.failed or "d" not in facts or not any(domain.by is not None for domain in draft.analysis.data.domains):
         return draft
@@ -206,7 +195,7 @@ def _rules(draft: Draft, facts: Mapping[str, Number]) -> Draft:
     return draft
 
 
-def _unlisted(draft: Draft) -> Draft:
+def _unlisted(draft: Draft[Resolved]) -> Draft[Resolved]:
     """A map of words is total: what it does not list becomes the first image (DP525). Said of every such plan with private data: whether
     a record has such a word is nobody's to know."""
     from dpspec.data.sources import as_number
@@ -228,7 +217,7 @@ def _unlisted(draft: Draft) -> Draft:
     return draft
 
 
-def _zeroed(draft: Draft, facts: Mapping[str, Number]) -> Draft:
+def _zeroed(draft: Draft[Resolved], facts: Mapping[str, Number]) -> Draft[Resolved]:
     """Under zero-out a central plan counts on a zeroed record to vanish from every sum. Where it does not it is another record, and the
     plan is made, and states, replace-one. In a local model a report hides any record from any other one already."""
     a = draft.analysis
@@ -255,8 +244,8 @@ def _zeroed(draft: Draft, facts: Mapping[str, Number]) -> Draft:
     return replace(draft, replaced=True)
 
 
-def _domains(draft: Draft, facts: dict[str, Number]) -> Draft:
-    """The domain of each record variable, and its norm bounds as facts: x_l2, x_linf, x_l1, y_abs."""
+def _domains(draft: Draft[Resolved], facts: dict[str, Number]) -> Draft[Resolved]:
+    """The domain of each record variable, and its bounds as facts: x_l2, x_linf, x_l1, y_abs, and the ends of each coordinate."""
     found: dict[str, Variable] = {}
     for i, stated in enumerate(draft.analysis.data.domains):
         dimension = 1 if stated.variable == "y" else _dimension(facts)
@@ -273,6 +262,9 @@ def _domains(draft: Draft, facts: dict[str, Number]) -> Draft:
         except (Unbound, NotANumber):
             continue  # an image without a value: _rules reports it at its place
         known = found[stated.variable].known
+        if known.low is not None and known.high is not None:
+            ends = {"low": -_short(-known.low), "high": _short(known.high)}
+            facts.update({f"{stated.variable}_{end}": value for end, value in ends.items()})
         if stated.variable == "y" and known.linf is not None:
             facts["y_abs"] = known.linf
         elif stated.variable == "x":
@@ -307,7 +299,9 @@ def _short(size: Fraction) -> Number:
     return size if size.denominator.bit_length() <= 60 else up(size)
 
 
-def set_domain(draft: Draft, s: Set, facts: Mapping[str, Number], path: Path, dimension: int | None) -> tuple[Draft, Domain | None]:
+def set_domain(
+    draft: Draft[Other], s: Set, facts: Mapping[str, Number], path: Path, dimension: int | None
+) -> tuple[Draft[Other], Domain | None]:
     """The domain of a set whose numbers all have a value and make sense (else None, with DP411 at its place)."""
     before = len(draft.diagnostics)
     match s:
@@ -330,9 +324,22 @@ def set_domain(draft: Draft, s: Set, facts: Mapping[str, Number], path: Path, di
     return draft, None if len(draft.diagnostics) > before else domain_of_set(s, facts, dimension=dimension)
 
 
-def _declared(draft: Draft, facts: dict[str, Number]) -> Draft:
+def _declared(draft: Draft[Resolved], facts: dict[str, Number]) -> Draft[Resolved]:
+    known = dict(ASSUMPTIONS)
+    for release in draft.analysis.releases:
+        known.update(of(release.task).assumes)
     for i, assumption in enumerate(draft.analysis.assume):
-        names = FACTS_OF_ASSUMPTIONS.get(assumption.name, ())
+        word = assumed(assumption.name, assumption.of)
+        if word not in known:
+            draft = draft.report(
+                "DP224",
+                f"nothing reads the assumption {assumption.name}: no certificate, no bound and no algorithm",
+                path=("assume", i),
+                help="leave it out, or state one of " + ", ".join(known),
+                severity="warning",
+            )
+            continue
+        names = known[word].facts
         values = list(assumption.args) + [e for _, e in assumption.options]
         for name, e in zip(names, values, strict=False):
             draft, value = number(draft, e, facts, ("assume", i), what=f"the constant of {assumption.name}")
@@ -351,7 +358,7 @@ def _declared(draft: Draft, facts: dict[str, Number]) -> Draft:
     return draft
 
 
-def _parts(draft: Draft, facts: Mapping[str, Number]) -> Draft:
+def _parts(draft: Draft[Resolved], facts: Mapping[str, Number]) -> Draft[Resolved]:
     releases = draft.analysis.releases
     with_part = [r for r in releases if r.part is not None]
     if with_part and len(with_part) != len(releases):
@@ -396,7 +403,7 @@ def domain_of(domains: tuple[Stated, ...], variable: str) -> Stated | None:
     return next((d for d in domains if d.variable == variable), None)
 
 
-def part_rows(draft: Draft, index: int) -> tuple[int, int]:
+def part_rows(draft: Draft[Resolved], index: int) -> tuple[int, int]:
     """First row and end of a release's part of n records: consecutive rows, in the order of the releases."""
     n = float(draft.facts["n"])
     start: Number = Fraction(0)

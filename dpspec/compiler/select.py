@@ -7,36 +7,33 @@ taken as it is, or refused with the reason.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from types import ModuleType
 
 from dpspec.algorithms.card import Card, Need, Problem, Tunables
 from dpspec.compiler.calibrate import relation
-from dpspec.compiler.certify import LOSS_CLAIMS, domain_path, enforced
-from dpspec.compiler.draft import AssumptionStatus, Candidate, Draft, Path, ReleaseDraft, Setting
+from dpspec.compiler.certify import binding_of, domain_path, enforced
+from dpspec.compiler.draft import AssumptionStatus, Candidate, Certified, Chosen, Draft, Path, Setting, known
 from dpspec.compiler.resolve import domain_of
 from dpspec.compiler.tunables import Refusal, resolve_tunables
 from dpspec.data.files import Corners
 from dpspec.numeric.norms import OutOfRange
 from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Sequence, Tree
-from dpspec.spec.model import Estimate, Polytope
+from dpspec.spec.model import Polytope
+from dpspec.spec.words import BUDGETS, LOSS_CLAIMS, assumed
+from dpspec.tasks.protocol import Refusal as Asked
+from dpspec.tasks.registry import of
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
+    """An algorithm that was asked. ``chosen``: the release as it would serve it; None where it cannot."""
+
     candidate: Candidate
-    module: Any = None
-    tunables: Tunables | None = None
-    settings: dict[str, Setting] | None = None
-    tree: Tree | None = None
-    assumptions: tuple[AssumptionStatus, ...] = ()
+    chosen: Chosen | None = None
     place: Path | None = None  # of the mistake, where it is not the choice of the algorithm
     help: str = ""
-
-
-#: How a budget of each kind is written.
-BUDGETS = {"pure": "epsilon alone (pure)", "approx": "epsilon with a delta", "zcdp": "rho (zCDP)", "gdp": "mu (Gaussian DP)"}
 
 
 #: Why a card that is no algorithm cannot stand after ``by``.
@@ -54,14 +51,25 @@ def _other_budget(card: Card) -> str:
     return f"state {' or '.join(BUDGETS[g] for g in card.guarantees)} in the privacy section"
 
 
-def select(draft: Draft) -> Draft:
+def select(draft: Draft[Certified]) -> Draft[Certified]:
+    """Releases that an algorithm serves come out as :class:`Chosen`; the others stay, and an error says why."""
     if draft.budget is None or "n" not in draft.facts or "d" not in draft.facts:
         return draft
+    found: list[Certified] = []
     for release in draft.releases:
         told = release.certificate is not None and any(f.severity == "error" and f.assumption is None for f in release.certificate.findings)
-        missing = release.problem is not None and unread(release.problem)
-        if release.problem is not None and release.problem.facts["n"] >= 1 and not told and not missing:  # that has been reported
-            draft = _select(draft, release)
+        if release.problem.facts["n"] >= 1 and not told and not unread(release.problem):  # that has been reported
+            asked = _asked(draft, release, release.problem)
+            draft, release = _select(draft, release) if asked is draft else (asked, release)
+        found.append(release)
+    return draft.at(found)
+
+
+def _asked(draft: Draft[Certified], release: Certified, problem: Problem) -> Draft[Certified]:
+    """What the task itself refuses, whoever would serve it."""
+    for found in of(problem.task).check(binding_of(draft, release, problem)):
+        text = f"release {release.release.name!r}: {found.message}"
+        draft = draft.report(found.code, text, path=(*release.path, *found.place), help=found.help)
     return draft
 
 
@@ -71,79 +79,87 @@ def unread(problem: Problem) -> bool:
     return isinstance(over, Polytope) and not isinstance(over, Corners)
 
 
-def _select(draft: Draft, release: ReleaseDraft) -> Draft:
-    from dpspec.algorithms.registry import UnknownAlgorithm, all_modules, get
+def _select(draft: Draft[Certified], release: Certified) -> tuple[Draft[Certified], Certified]:
+    return _best(draft, release) if release.release.by.algorithm == "auto" else _named(draft, release)
 
-    by = release.release.by
+
+def _named(draft: Draft[Certified], release: Certified) -> tuple[Draft[Certified], Certified]:
+    """The algorithm that the spec names."""
+    from dpspec.algorithms.registry import UnknownAlgorithm, get
+
+    name = release.release.by.algorithm
     path: Path = (*release.path, "by", "algorithm")
-    if by.algorithm != "auto":
-        try:
-            module = get(by.algorithm)
-        except UnknownAlgorithm as error:
-            return draft.report("DP404", str(error), path=path, help=error.help)
-        if module.CARD.role != "algorithm":
-            return draft.report(
-                "DP407",
-                f"{by.algorithm} {NO_ALGORITHM[module.CARD.role]}",
-                path=path,
-                help="choose an algorithm that `dpspec algorithms` lists with role algorithm; studies run references beside it",
-            )
-        choice = consider(draft, release, module)
-        draft = draft.with_release(replace(release, candidates=(choice.candidate,)))
-        if not choice.candidate.eligible:
-            where: Path = path if choice.place is None else choice.place
-            return draft.report(
-                choice.candidate.code if choice.candidate.code not in ("DP401", "task") else "DP407",
-                f"{by.algorithm} cannot serve release {release.release.name!r}: {choice.candidate.reasons[0]}"
-                if choice.candidate.code in ("task", "DP401", "DP301", "DP407", "DP409", "DP210")
-                else choice.candidate.reasons[0],
-                path=where,
-                help=choice.help or "`by auto` chooses among the algorithms that can serve",
-            )
-        return _take(draft, release.index, choice)
+    try:
+        module = get(name)
+    except UnknownAlgorithm as error:
+        return draft.report("DP404", str(error), path=path, help=error.help), release
+    if module.CARD.role != "algorithm":
+        return draft.report(
+            "DP407",
+            f"{name} {NO_ALGORITHM[module.CARD.role]}",
+            path=path,
+            help="choose an algorithm that `dpspec algorithms` lists with role algorithm; studies run references beside it",
+        ), release
+    choice = consider(draft, release, module)
+    if choice.chosen is not None:
+        return draft, replace(choice.chosen, candidates=(choice.candidate,))
+    refused, reason = choice.candidate, choice.candidate.reasons[0]
+    of_the_choice = refused.code in ("task", "DP401", "DP301", "DP407", "DP409", "DP210")
+    draft = draft.report(
+        refused.code if refused.code not in ("DP401", "task") else "DP407",
+        f"{name} cannot serve release {release.release.name!r}: {reason}" if of_the_choice else reason,
+        path=path if choice.place is None else choice.place,
+        help=choice.help or "`by auto` chooses among the algorithms that can serve",
+    )
+    return draft, replace(release, candidates=(refused,))
 
+
+def _best(draft: Draft[Certified], release: Certified) -> tuple[Draft[Certified], Certified]:
+    """The best of all that can serve."""
+    from dpspec.algorithms.registry import all_modules
+
+    path: Path = (*release.path, "by", "algorithm")
     choices = [consider(draft, release, module) for module in all_modules() if module.CARD.role == "algorithm"]
     ordered = sorted(choices, key=_rank)
     candidates = tuple(c.candidate for c in ordered)
-    draft = draft.with_release(replace(release, candidates=candidates))
-    best = next((c for c in ordered if c.candidate.eligible), None)
-    if best is None:
-        near = [c for c in ordered if c.candidate.code != "task"] or ordered
-        shared: dict[str, list[Choice]] = {}
-        for c in near:
-            shared.setdefault(c.candidate.reasons[0], []).append(c)
-        reasons = "; ".join(f"{', '.join(c.candidate.id for c in group)}: {reason}" for reason, group in list(shared.items())[:6])
-        privacy = [c for c in near if c.candidate.code == "DP210"]
-        if privacy:
-            first = privacy[0]
-            return draft.report("DP210", f"{first.candidate.id}: {first.candidate.reasons[0]}", path=first.place or path, help=first.help)
+    best = next((c.chosen for c in ordered if c.chosen is not None), None)
+    if best is not None:
+        return draft, replace(best, candidates=candidates)
+    return _nobody(draft, release, ordered, path), replace(release, candidates=candidates)
+
+
+def _nobody(draft: Draft[Certified], release: Certified, ordered: list[Choice], path: Path) -> Draft[Certified]:
+    """Why no algorithm serves a release: what privacy would rest on first, else every reason once."""
+    if all(c.candidate.code == "task" for c in ordered):
         return draft.report(
             "DP401",
-            f"no algorithm serves release {release.release.name!r} under {draft.analysis.privacy.model}; {reasons}",
+            f"no algorithm serves {of(release.release.task).words[0]}, the task of {release.release.name!r}, under any privacy model",
             path=path,
-            help=_help_of_most(list(shared.values())) or "`dpspec algorithms` lists the tasks and privacy models that are served",
+            help="`dpspec algorithms` lists the tasks and privacy models that are served",
         )
-    return _take(draft, release.index, best)
+    near = [c for c in ordered if c.candidate.code != "task"] or ordered
+    shared: dict[str, list[Choice]] = {}
+    for c in near:
+        shared.setdefault(c.candidate.reasons[0], []).append(c)
+    reasons = "; ".join(f"{', '.join(c.candidate.id for c in group)}: {reason}" for reason, group in list(shared.items())[:6])
+    privacy = [c for c in near if c.candidate.code == "DP210"]
+    if privacy:
+        first = privacy[0]
+        return draft.report("DP210", f"{first.candidate.id}: {first.candidate.reasons[0]}", path=first.place or path, help=first.help)
+    return draft.report(
+        "DP401",
+        f"no algorithm serves release {release.release.name!r} under {draft.analysis.privacy.model}; {reasons}",
+        path=path,
+        help=_help_of_most(list(shared.values())) or "`dpspec algorithms` lists the tasks and privacy models that are served",
+    )
 
 
 def _help_of_most(groups: list[list[Choice]]) -> str:
-    """The repair of the reason that refuses the most algorithms; where no two share one, the first repair that there is."""
+    """The repair of the reason that refuses the most algorithms; where no two share one, the first repair that there is. Another privacy
+    model is the last of them: it promises something else, and its algorithms have needs of their own."""
+    groups = [g for g in groups if not g[0].help.startswith("privacy ")] or groups
     most = max(groups, key=len)
     return most[0].help if len(most) > 1 else next((c.help for group in groups for c in group if c.help), "")
-
-
-def _take(draft: Draft, index: int, choice: Choice) -> Draft:
-    release = next(r for r in draft.releases if r.index == index)
-    return draft.with_release(
-        replace(
-            release,
-            module=choice.module,
-            tunables=choice.tunables,
-            settings=choice.settings or {},
-            tree=choice.tree,
-            assumptions=choice.assumptions,
-        )
-    )
 
 
 def _rank(choice: Choice) -> tuple[int, float, str]:
@@ -156,24 +172,19 @@ def _rank(choice: Choice) -> tuple[int, float, str]:
 STEEP = 1e100
 
 
-def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
+def consider(draft: Draft[Certified], release: Certified, module: ModuleType) -> Choice:
     """Can this algorithm serve the release? The first requirement that fails, or its schedule and predicted error."""
     card: Card = module.CARD
     problem = release.problem
-    assert problem is not None
 
     def refuse(reason: str, *, code: str = "DP401", help: str = "", place: Path | None = None) -> Choice:
         return Choice(Candidate(card.id, False, (reason,), None, code), place=place, help=help)
 
-    if card.task != problem.task.kind:
-        return refuse(f"it serves the task {card.task}, not {problem.task.kind}", code="task")
-    if isinstance(problem.task, Estimate) and problem.task.of != "x":
-        what, of = problem.task.what, problem.task.of
-        return refuse(
-            f"it estimates {what}(x) from the records x, not {what}({of})",
-            code="DP407",
-            help=f"name that column among the features, and {what}(x)",
-        )
+    words = of(problem.task).words
+    if card.task not in words:
+        return refuse(f"it serves the task {card.task}, not {words[-1]}", code="task")
+    for found in of(problem.task).check(binding_of(draft, release, problem)):
+        return refuse(found.message, code=found.code, help=found.help, place=(*release.path, *found.place))
     if problem.model not in card.models:
         return refuse(f"it works under {' and '.join(card.models)}, not under {problem.model}", help=f"privacy {card.models[0]}")
     if release.certificate is not None and not release.certificate.exact_regulariser:
@@ -186,6 +197,7 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
         return refuse(
             "it reads all records before it releases anything; `online` asks for releases as records arrive", help="leave `online` out"
         )
+    assert draft.budget is not None  # `select` asks nobody without one
     if draft.budget.kind not in card.guarantees:
         gives = " or ".join(BUDGETS[g] for g in card.guarantees)
         return refuse(f"it gives {gives}; the budget is {BUDGETS[draft.budget.kind]}", code="DP301", help=_other_budget(card))
@@ -194,10 +206,14 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
         return refuse(weak.evidence, code="DP407", help="an algorithm whose privacy does not rest on it, or a larger ridge term")
     if weak is not None:
         return refuse(weak.evidence, code="DP210", help=_remedy(weak, problem), place=_unenforced(draft, weak))
+    odd = _odd_file(card, release)
+    if odd is not None:
+        return refuse(odd.message, code=odd.code, help=odd.help, place=(*release.path, *odd.place))
     resolved = resolve_tunables(card, problem, release.release.by.options if release.release.by.algorithm != "auto" else ())
     if isinstance(resolved, Refusal):
         return refuse(resolved.message, code=resolved.code, help=resolved.help, place=_of_option(release, resolved))
     tunables, settings = resolved
+    settings.update({name: Setting(path, path, "the spec") for name, path in release.release.by.files})
     lipschitz = release.certificate.lipschitz if release.certificate is not None else 0.0
     try:
         if STEEP < lipschitz < math.inf and any(s.name == "lipschitz" and s.role == "privacy" for s in statuses):
@@ -213,18 +229,19 @@ def consider(draft: Draft, release: ReleaseDraft, module: Any) -> Choice:
 
 
 def _served(
-    draft: Draft,
-    release: ReleaseDraft,
-    module: Any,
+    draft: Draft[Certified],
+    release: Certified,
+    module: ModuleType,
     problem: Problem,
-    tunables: Any,
-    settings: Any,
+    tunables: Tunables,
+    settings: Mapping[str, Setting],
     statuses: tuple[AssumptionStatus, ...],
     refuse: Callable[..., Choice],
 ) -> Choice:
     from dpspec.privacy.calibrate import calibrate
     from dpspec.privacy.samplers import CalibrationError
 
+    assert draft.budget is not None  # `select` asks nobody without one
     card: Card = module.CARD
     reason = module.accepts(problem, tunables)
     if reason is None and problem.loss is not None and problem.loss.classes > 1 and card.margins == "one":
@@ -251,10 +268,33 @@ def _served(
         return refuse(reason, code="DP407")
     predicted = module.predicted(problem, tunables, calibrated) if hasattr(module, "predicted") else None
     eligible = Candidate(card.id, True, (), None if predicted is None else float(predicted))
-    return Choice(eligible, module, tunables, settings, tree, statuses)
+    chosen = Chosen(
+        **known(release),
+        module=module,
+        settings=settings,
+        tunables=tunables,
+        tree=tree,
+        assumptions=statuses,
+        alone=calibrated,
+    )
+    return Choice(eligible, chosen)
 
 
-def _of_option(release: ReleaseDraft, refusal: Refusal) -> Path | None:
+def _odd_file(card: Card, release: Certified) -> Asked | None:
+    """An option that is a file and should not be, or is none and should be one."""
+    by = release.release.by
+    for name, path in by.files:
+        if name not in card.vectors:
+            known = f"it has {', '.join(card.vectors)}" if card.vectors else "it reads none"
+            return Asked(f"{card.id} has no option {name} that is a file, {path}", known, ("by", "options", name), "DP405")
+    for name, _ in by.options:
+        if name in card.vectors:
+            what = f"{name} of {card.id} is a file: {card.vectors[name]}"
+            return Asked(what, f'{name} = "{name}.csv"', ("by", "options", name), "DP406")
+    return None
+
+
+def _of_option(release: Certified, refusal: Refusal) -> Path | None:
     """The option that is at fault: its name when there is none of this name, else its value."""
     if refusal.option is None:
         return None
@@ -262,7 +302,7 @@ def _of_option(release: ReleaseDraft, refusal: Refusal) -> Path | None:
     return (*path, "name") if refusal.code == "DP405" else path
 
 
-def _unenforced(draft: Draft, weak: AssumptionStatus) -> Path | None:
+def _unenforced(draft: Draft[Certified], weak: AssumptionStatus) -> Path | None:
     """The domain that is only declared, where privacy would rest on it."""
     named = weak.name.split()[0]
     for variable in (named,) if named in ("x", "y") else ("x", "y"):
@@ -286,14 +326,16 @@ def has_disjoint(tree: Tree) -> bool:
             return has_disjoint(tree.body)
 
 
-def assumption_statuses(draft: Draft, release: ReleaseDraft, card: Card) -> tuple[tuple[AssumptionStatus, ...], AssumptionStatus | None]:
+def assumption_statuses(
+    draft: Draft[Certified], release: Certified, card: Card
+) -> tuple[tuple[AssumptionStatus, ...], AssumptionStatus | None]:
     """The status of each need of the card; the second value is the first privacy need that nothing proves or enforces."""
     found = tuple(_status(draft, release, need) for need in card.needs)
     weak = next((s for s in found if s.role == "privacy" and s.status == "declared"), None)
     return found, weak
 
 
-def _status(draft: Draft, release: ReleaseDraft, need: Need) -> AssumptionStatus:
+def _status(draft: Draft[Certified], release: Certified, need: Need) -> AssumptionStatus:
     if need.enforced_by:
         return AssumptionStatus(need.name, need.role, "enforced", need.enforced_by)
     if need.name in LOSS_CLAIMS:
@@ -307,12 +349,12 @@ def _status(draft: Draft, release: ReleaseDraft, need: Need) -> AssumptionStatus
             pass
         why = "is declared and nothing enforces it" if domain is not None else "has no bounded domain"
         return AssumptionStatus(need.name, need.role, "declared", f"{variable} {why}: {need.statement}")
-    stated = next((x for x in draft.analysis.assume if x.name == need.name), None)
+    stated = next((x for x in draft.analysis.assume if assumed(x.name, x.of) == need.name), None)
     evidence = "the author's word" if stated is not None else "not stated in the spec"
     return AssumptionStatus(need.name, need.role, "declared", f"{evidence}: {need.statement}")
 
 
-def _loss_status(draft: Draft, release: ReleaseDraft, need: Need) -> AssumptionStatus:
+def _loss_status(draft: Draft[Certified], release: Certified, need: Need) -> AssumptionStatus:
     c = release.certificate
     if c is None:
         return AssumptionStatus(need.name, need.role, "declared", f"no certificate for this task: {need.statement}")
@@ -330,8 +372,9 @@ def _loss_status(draft: Draft, release: ReleaseDraft, need: Need) -> AssumptionS
         unbounded = [v for v in ("x", "y") if not enforced(draft, v)]
         blame = f"{' and '.join(unbounded)} unbounded, or not enforced" if unbounded else "the loss has no finite constant here"
         return AssumptionStatus(need.name, need.role, "declared", f"{need.name} cannot be proved ({blame})")
-    if need.role == "privacy" and need.name == "lipschitz" and not (enforced(draft, "x") and enforced(draft, "y")):
-        free = [v for v in ("x", "y") if not enforced(draft, v)]
+    read = ("x", "y") if of(release.release.task).labelled(release.release.task) else ("x",)
+    free = [v for v in read if not enforced(draft, v)]
+    if need.role == "privacy" and need.name == "lipschitz" and free:
         return AssumptionStatus(
             need.name, need.role, "declared", f"the Lipschitz constant rests on the domain of {' and '.join(free)}, which nothing enforces"
         )

@@ -9,8 +9,8 @@ from typing import Any
 
 from dpspec.algorithms.card import Card, Problem, Tunables
 from dpspec.compiler.draft import Setting
-from dpspec.lang.source import parse_expr
-from dpspec.spec.expr import Expr, Name, NotANumber, Unbound, evaluate, names
+from dpspec.spec.expr import Expr, Name, NotANumber, Unbound, evaluate
+from dpspec.theory.formulas import choose
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def resolve_tunables(card: Card, problem: Problem, options: tuple[tuple[str, Exp
             index, e = given[name]
             formula, source = render(e), "the spec"
         else:
-            e, formula = default(tunable.formula, env)
+            e, formula = choose(tunable.formula, env)
             source = tunable.source
         try:
             value: Any = float(evaluate(e, env))
@@ -84,16 +84,6 @@ def resolve_tunables(card: Card, problem: Problem, options: tuple[tuple[str, Exp
     return Tunables(values), settings
 
 
-def default(formula: str, env: Mapping[str, Any]) -> tuple[Expr, str]:
-    """The first alternative of ``A else B`` whose names all have values here; the last one when none has them all."""
-    alternatives = [part.strip() for part in formula.split(" else ")]
-    for text in alternatives:
-        e = parse_expr(text)
-        if names(e) <= env.keys() | {"pi"}:
-            return e, text
-    return parse_expr(alternatives[-1]), alternatives[-1]
-
-
 def render(e: Expr) -> str:
     from dpspec.lang.printer import expr_text
 
@@ -108,6 +98,9 @@ def _where(name: str) -> str:
         "sigma_y": "`assume sub-gaussian(1) of y`",
         "w_radius": "`over ball(l2, 1)`",
         "x_l2": "`x in ball(l2, 1) by scale`",
+        "x_linf": "`x in ball(linf, 1) by clip`",
+        "moment_bound": "`assume moment(order 2, bound 1) of x`",
+        "moment_bound_x": "`assume moment(order 2, bound 1) of x`",
         "y_abs": "`y in [-1, 1] by clip`",
         "delta": "`delta = 1/n^1.1` in the privacy section",
     }

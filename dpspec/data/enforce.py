@@ -319,8 +319,10 @@ def rules_of(data: Data, variable: str, d: int, values: Values, *, done: bool = 
         rule = domain.by
         assert rule is not None
         rules.append(_rule(domain, rule, d, values, done))
-        zero &= rule.how in ("scale", "shrink") or _contains_zero(domain.set, values, variable)
-        zero &= rule.how != "map"
+        if rule.how == "map":  # zero is a key like any other, or an unlisted value
+            zero &= float(rules[-1](Entries(np.zeros((1, 1))))[0][0, 0]) == 0.0
+        else:
+            zero &= rule.how in ("scale", "shrink") or _contains_zero(domain.set, values, variable)
     if len(enforced) > 1:
         for domain in enforced:
             if not isinstance(domain.set, (Ball, Box)) or not _contains_zero(domain.set, values, variable):
@@ -335,7 +337,19 @@ def rules_of(data: Data, variable: str, d: int, values: Values, *, done: bool = 
 # ------------------------------------------------------------------------------------------------------------------ records
 
 
-def _enforce_x(x: Any, rules: Rules, counts: Counts | None) -> Any:
+def _apply(rules: Rules, e: Entries, missing: bool) -> tuple[Vector, int, int]:
+    """``rules.apply``; where entries may be ``missing`` they are NaN before and after, and count as 0 between: a record is its entries that
+    are there."""
+    gone = np.isnan(e.v) if missing else None
+    if gone is None or not gone.any():
+        return rules.apply(e)
+    e.v[gone] = 0.0
+    v, touched, bad = rules.apply(e)
+    v[gone] = np.nan
+    return v, touched, bad
+
+
+def _enforce_x(x: Any, rules: Rules, counts: Counts | None, missing: bool = False) -> Any:
     if is_sparse(x):
         if not rules.zero:
             fail(
@@ -345,7 +359,7 @@ def _enforce_x(x: Any, rules: Rules, counts: Counts | None) -> Any:
             )
         from scipy.sparse import csr_array
 
-        v, touched, bad = rules.apply(Entries(x.data.copy(), x.indptr))
+        v, touched, bad = _apply(rules, Entries(x.data.copy(), x.indptr), missing)
         if counts is not None:
             counts.add(rules.variable, 0, touched, bad)
         return csr_array((v, x.indices, x.indptr), shape=x.shape)
@@ -353,22 +367,25 @@ def _enforce_x(x: Any, rules: Rules, counts: Counts | None) -> Any:
     rows = drawing_rows(x.shape[1])
     for block, start in enumerate(range(0, len(x), rows)):
         old = x[start : start + rows]
-        v, touched, bad = rules.apply(Entries(np.array(old)))
+        v, touched, bad = _apply(rules, Entries(np.array(old)), missing)
         if counts is not None:
             counts.add(rules.variable, block, touched, bad)
-        if out is None and not np.array_equal(v, old):
+        if out is None and not np.array_equal(v, old, equal_nan=missing):
             out = np.array(x)
         if out is not None:
             out[start : start + rows] = v
     return x if out is None else out
 
 
-def enforce(records: AnyRecords, data: Data, values: Mapping[str, Number] | None = None) -> tuple[AnyRecords, Counts]:
+def enforce(
+    records: AnyRecords, data: Data, values: Mapping[str, Number] | None = None, *, missing: bool = False
+) -> tuple[AnyRecords, Counts]:
     """The records with every enforced domain of ``data`` made true, and how many records that changed.
 
     ``values``: numbers by name for the expressions in the domains (n and d default to the records' own). Sparse records stay sparse,
     generated ones are enforced as they are drawn, public records are enforced like private ones. A domain without ``by`` changes
-    nothing (it is only declared), but NaN and infinities become zeros in any case. The counts are statistics of the records: studies
+    nothing (it is only declared), but NaN and infinities become zeros in any case; where entries of x may be ``missing``, NaN is one that
+    is, and stays. The counts are statistics of the records: studies
     may show them, a release may not. Raises SpecError DP520...DP523.
     """
     env = known_values(data, values)
@@ -388,7 +405,7 @@ def enforce(records: AnyRecords, data: Data, values: Mapping[str, Number] | None
     if isinstance(records, GeneratedRecords):
 
         def transform(block: int, x: Vector, y: Vector) -> None:
-            v, touched, bad = x_rules.apply(Entries(x))
+            v, touched, bad = _apply(x_rules, Entries(x), missing)
             if v is not x:
                 x[...] = v
             counts.add("x", block, touched, bad)
@@ -401,6 +418,6 @@ def enforce(records: AnyRecords, data: Data, values: Mapping[str, Number] | None
         made.public_x = public
         return made, counts
 
-    x = _enforce_x(records.x, x_rules, counts)
+    x = _enforce_x(records.x, x_rules, counts, missing)
     y = None if records.y is None else _enforce_x(records.y[:, None], y_rules, counts)
     return Records(x, None if y is None else y[:, 0], public, mapped), counts

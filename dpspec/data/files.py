@@ -24,8 +24,10 @@ from typing import Any, Final, Literal, TypeAlias
 from dpspec.data.problems import fail, nearest
 from dpspec.spec.model import Polytope
 
-Role: TypeAlias = Literal["private data", "public data", "public records", "vertices"]
+Role: TypeAlias = Literal["private data", "public data", "public records", "vertices", "vectors"]
 Rows: TypeAlias = tuple[tuple[float, ...], ...]
+#: Files whose content is a part of a plan.
+CONTENT: Final[tuple[Role, ...]] = ("public records", "vertices", "vectors")
 
 #: A scheme with a slash behind it, or the name of another machine. ``Path`` writes ``http://host`` as ``http:/host``.
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:[/\\]|\\\\|//")
@@ -159,23 +161,23 @@ def private_one(public: SpecFile, private: Path) -> str:
     """What is wrong when a public file is the private one; empty when it is not."""
     if not same(public.where, private):
         return ""
-    what = "the vertices of the set" if public.role == "vertices" else "the public records"
+    what = {"vertices": "the vertices of the set", "vectors": "the numbers of an option"}.get(public.role, "the public records")
     return f"{what}, {public.path}, are the private file {private.name}: by path, by link, or byte for byte"
 
 
 REMEDY: Final = "public input enters a release without noise; name a file that does not come from the private records"
 
 
-def vertices(path: Path, width: int | None = None) -> tuple[Rows, str, int]:
-    """The vertices of a polytope, a row each, with the digest and the size of the very bytes that were parsed.
+def numbers(path: Path, width: int | None = None, what: str = "vertex") -> tuple[Rows, str, int]:
+    """The vertices of a polytope, or vectors, a row each, with the digest and the size of the very bytes that were parsed.
 
     Comma-separated numbers in UTF-8 without a header row; blank lines and what follows a ``#`` are skipped. Raises SpecError: DP501 (no
     such file), DP502 (not such text, or too large), DP508 (not ``width`` numbers a row), DP509 (no row). No cell is shown.
     """
     where, stat_ = path.name, regular(path)
     if stat_.st_size > MOST_BYTES:
-        fail("DP502", f"{where} has more than {MOST_BYTES >> 20} MiB, too much for a list of vertices", "fewer vertices", path=str(path))
-    key = (*_key(stat_), width)
+        fail("DP502", f"{where} has more than {MOST_BYTES >> 20} MiB, too much for a list", "fewer rows", path=str(path))
+    key = (*_key(stat_), width, what)
     if key in _VERTICES:
         return _VERTICES[key]
     raw = b"".join(_blocks(path, stat_.st_size))
@@ -186,7 +188,7 @@ def vertices(path: Path, width: int | None = None) -> tuple[Rows, str, int]:
     except UnicodeDecodeError:
         text, wrong = "", -1
     if wrong:
-        fail("DP502", f"{where} is not UTF-8 text", "save the vertices as comma-separated numbers, one vertex a line", path=str(path))
+        fail("DP502", f"{where} is not UTF-8 text", f"save them as comma-separated numbers, one {what} a line", path=str(path))
     for i, line in enumerate(text.splitlines(), 1):
         cells = line.partition("#")[0].strip()
         if not cells:
@@ -197,9 +199,9 @@ def vertices(path: Path, width: int | None = None) -> tuple[Rows, str, int]:
             fail("DP502", f"line {i} of {where} is not a row of finite numbers", "comma-separated numbers, no header row", path=str(path))
         if len(row) != (width or len(rows[0] if rows else row)):
             wanted = f"d = {width}" if width else f"{len(rows[0])}, as in the first row"
-            fail("DP508", f"line {i} of {where} has {len(row)} numbers, a vertex has {wanted}", "one coordinate a column", path=str(path))
+            fail("DP508", f"line {i} of {where} has {len(row)} numbers, a {what} has {wanted}", "one coordinate a column", path=str(path))
         rows.append(row)
     if not rows:
-        fail("DP509", f"{where} holds no vertex", "one vertex a line", path=str(path))
+        fail("DP509", f"{where} holds no {what}", f"one {what} a line", path=str(path))
     found: tuple[Rows, str, int] = _keep(_VERTICES, key, (tuple(rows), hashlib.sha256(raw).hexdigest(), len(raw)), 4)
     return found

@@ -750,7 +750,7 @@ def _moments_of_product(e: Expr, op: str, left: Moments | None, right: Moments |
     """Of a law times, or over, a constant number; None for other products."""
     if left is None or right is None:
         return None
-    if op == "*" and right[1] != _ZERO:
+    if op == "*" and (right[1] != _ZERO or (right[0] is not None and right[0][0] != "number")):
         left, right = right, left
     if right[1] != _ZERO or right[0] is None or right[0][0] != "number":
         return None
@@ -889,13 +889,15 @@ def _complete(e: Expr) -> Expr:
 
 
 class Simulation:
-    """The laws of a ``simulate`` block, checked. ``values``: numbers by name, with n and d.
+    """The laws of a ``simulate`` block, checked. ``values``: numbers by name, with n and d. ``missing``: what ``missing(p, LAW)`` leaves
+    out is NaN, which the question allows, and not 0.
 
     Raises SpecError (DP530...DP533) at the place of the first law that cannot be drawn.
     """
 
-    def __init__(self, laws: tuple[Law, ...], values: Mapping[str, Number]) -> None:
+    def __init__(self, laws: tuple[Law, ...], values: Mapping[str, Number], *, missing: bool = False) -> None:
         self.laws = tuple(laws)
+        self.missing = np.nan if missing else 0.0
         self.values = dict(values)
         for name in ("n", "d"):
             if name not in self.values:
@@ -1040,7 +1042,7 @@ class _Trial:
                 (p,) = _numbers(e, e.args[:1], (1,), "missing(p, LAW)", c)
                 if not 0 <= p < 1:
                     fail("DP531", "missing(p, LAW) needs a probability p below 1", "", e.args[0].span or e.span)
-                x[c.rng.random(x.shape) < p] = 0.0
+                x[c.rng.random(x.shape) < p] = self.s.missing
 
     def fill(self, block: int, x: Vector, y: Vector) -> None:
         """One drawing block, in place."""

@@ -57,12 +57,14 @@ def load(
     base_dir: str | Path = ".",
     values: Values | None = None,
     private: bool | None = None,
+    missing: bool = False,
 ) -> Raw:
     """Read, encode and check the records of ``data``.
 
     ``data_file`` overrides the path of the spec, ``memory`` every source (an array, a pair (X, y), a mapping, a pandas or polars
     frame, an Arrow table, a scipy sparse matrix). ``base_dir``: what relative paths are relative to. ``values``: numbers by name for
     expressions in the data block. ``private`` (default: the declared status) silences every message about cells and rows.
+    ``missing``: a number of x may be missing (every question that is asked allows it); it is NaN in the records.
 
     Raises SpecError with DP501...DP517, with every column that is at fault.
     """
@@ -109,7 +111,7 @@ def load(
                     "leave `columns` out, or give a table with named columns",
                     path=frame.where,
                 )
-    x, names = _features(frame, features, encodings, data.intercept, env, private, found)
+    x, names = _features(frame, features, encodings, data.intercept, env, private, found, missing)
     if found:
         raise SpecError(found, path=frame.where)
     if width is not None and len(names) != width:
@@ -268,12 +270,14 @@ def _place(private: bool, bad: Any, cells: Any = None) -> str:
     return f" (row {row + 1}{shown})"
 
 
-def _check(v: Vector, what: str, private: bool, found: list[Diagnostic]) -> bool:
-    """Missing and infinite values of a column of numbers. True when it is clean."""
+def _check(v: Vector, what: str, private: bool, found: list[Diagnostic], allowed: bool = False) -> bool:
+    """Missing (unless ``allowed``) and infinite values of a column of numbers. True when it is clean."""
     if np.isfinite(v).all():
         return True
     missing = np.isnan(v)
-    if missing.any():
+    if allowed and not np.isinf(v).any():
+        return True
+    if missing.any() and not allowed:
         found.append(
             problem(
                 "DP504", f"{what} has a missing value{_place(private, missing)}", "fill in a constant before loading, or drop the column"
@@ -306,17 +310,17 @@ def _is_text(column: Any) -> bool:
     return bool(t.is_string(column.type) or t.is_large_string(column.type) or t.is_string_view(column.type))
 
 
-def _numbers(column: Any, what: str, private: bool, found: list[Diagnostic], fix: str) -> Vector | None:
+def _numbers(column: Any, what: str, private: bool, found: list[Diagnostic], fix: str, allowed: bool = False) -> Vector | None:
     if isinstance(column, np.ndarray):
         v: Vector = column
-        return v if _check(v, what, private, found) else None
+        return v if _check(v, what, private, found, allowed) else None
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.types as t
 
     if t.is_null(column.type) and not len(column):  # no record, so no type either
         return np.empty(0)
-    if column.null_count:
+    if column.null_count and not allowed:
         bad = None if private else pc.is_null(column).to_numpy(zero_copy_only=False)
         found.append(
             problem("DP504", f"{what} has a missing value{_place(private, bad)}", "fill in a constant before loading, or drop the column")
@@ -329,7 +333,7 @@ def _numbers(column: Any, what: str, private: bool, found: list[Diagnostic], fix
     if t.is_boolean(column.type):
         column = column.cast(pa.int8())
     out: Vector = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return out if _check(out, what, private, found) else None
+    return out if _check(out, what, private, found, allowed) else None
 
 
 def _codes(column: Any, levels: tuple[str, ...], what: str, private: bool, found: list[Diagnostic]) -> tuple[Any, Any] | None:
@@ -463,11 +467,12 @@ def _features(
     env: Mapping[str, Any],
     private: bool,
     found: list[Diagnostic],
+    missing: bool = False,
 ) -> tuple[Matrix | None, tuple[str, ...]]:
     """The encoded matrix and the names of its columns; diagnostics are appended, and then the matrix is not to be used."""
     last = ("intercept",) if intercept else ()
     if frame.matrix is not None and not any(f in encodings for f in features):
-        return _plain(frame, features, intercept, private, found), features + last
+        return _plain(frame, features, intercept, private, found, missing), features + last
     if frame.matrix is not None and is_sparse(frame.matrix):
         fail("DP515", f"{frame.where}: encodings need dense columns", "encode before handing over a sparse matrix")
 
@@ -493,7 +498,7 @@ def _features(
                 else:
                     x[rows, start + codes] = 1.0
         else:
-            v = _numbers(column, what, private, found, fix)
+            v = _numbers(column, what, private, found, fix, missing and (e is None or e.how != "one-hot"))
             if e is not None and e.how == "one-hot":
                 names += [f"{name}={j}" for j in range(width)]
                 if v is not None:
@@ -510,7 +515,7 @@ def _features(
                 if v is not None:
                     x[:, start] = v if e is None else scaled(v, e, env)
                     if e is not None:
-                        _check(x[:, start], what, private, found)
+                        _check(x[:, start], what, private, found, missing)
         start += width
     if intercept:
         x[:, -1] = 1.0
@@ -528,7 +533,9 @@ def _width(e: Encode | None, env: Mapping[str, Any]) -> int:
     return k
 
 
-def _plain(frame: Frame, features: tuple[str, ...], intercept: bool, private: bool, found: list[Diagnostic]) -> Matrix:
+def _plain(
+    frame: Frame, features: tuple[str, ...], intercept: bool, private: bool, found: list[Diagnostic], allowed: bool = False
+) -> Matrix:
     """A matrix as it is: choose columns, check cells, add the constant column."""
     x = frame.matrix
     assert x is not None
@@ -539,11 +546,12 @@ def _plain(frame: Frame, features: tuple[str, ...], intercept: bool, private: bo
         from scipy.sparse import csr_array, hstack
 
         x = csr_array(x, dtype=np.float64)
-        _check(x.data, f"x of {frame.where}", True, found)  # positions among stored entries are not rows
+        _check(x.data, f"x of {frame.where}", True, found, allowed)  # positions among stored entries are not rows
         return csr_array(hstack([x, np.ones((frame.n, 1))], format="csr")) if intercept else x
     x = np.asarray(x, dtype=np.float64)
     if not np.isfinite(x).all():
-        missing = np.isnan(x).any(axis=0)  # named before infinite ones, as in a sparse matrix
-        bad = int(np.flatnonzero(missing if missing.any() else ~np.isfinite(x).all(axis=0))[0])
-        _check(x[:, bad], f"column {features[bad]!r} of {frame.where}", private, found)
+        missing, infinite = np.isnan(x).any(axis=0) & (not allowed), np.isinf(x).any(axis=0)
+        bad = missing if missing.any() else infinite  # missing ones are named before infinite ones, as in a sparse matrix
+        for j in np.flatnonzero(bad)[:1]:
+            _check(x[:, j], f"column {features[j]!r} of {frame.where}", private, found, allowed)
     return np.hstack([x, np.ones((frame.n, 1))]) if intercept else x

@@ -10,7 +10,7 @@ from typing import NoReturn
 from dpspec.lang.source import Parsed, parse_expr
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.expr import Expr, NotANumber, Unbound, evaluate
-from dpspec.spec.model import Analysis
+from dpspec.spec.model import Analysis, By
 
 DEFAULT_TRIALS = 20
 QUICK_TRIALS = 5
@@ -87,8 +87,8 @@ def _by(a: Analysis, algorithm: str) -> Analysis:
     """The same analysis by another algorithm; options that belong to the old one are dropped."""
     releases = []
     for r in a.releases:
-        options = r.by.options if r.by.algorithm == algorithm else ()
-        releases.append(r.model_copy(update={"by": r.by.model_copy(update={"algorithm": algorithm, "options": options})}))
+        by = r.by if r.by.algorithm == algorithm else By(algorithm=algorithm)
+        releases.append(r.model_copy(update={"by": by}))
     return a.model_copy(update={"releases": tuple(releases)})
 
 
@@ -108,10 +108,11 @@ def substitute(a: Analysis, name: str, value: Expr) -> Analysis:
     if name in constants:
         constants[name] = value
         return a.model_copy(update={"data": a.data.model_copy(update={"constants": tuple(constants.items())})})
-    from dpspec.compiler.resolve import FACTS_OF_ASSUMPTIONS
+    from dpspec.spec.words import ASSUMPTIONS, assumed
 
     for i, assumption in enumerate(a.assume):
-        names = FACTS_OF_ASSUMPTIONS.get(assumption.name, ())
+        word = assumed(assumption.name, assumption.of)
+        names = ASSUMPTIONS[word].facts if word in ASSUMPTIONS else ()
         if name in names and assumption.args:
             args = list(assumption.args)
             args[names.index(name)] = value

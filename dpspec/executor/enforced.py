@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
@@ -27,7 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpspec.compiler.draft import Draft, ReleaseDraft
+from dpspec.measures.measure import Measure, Trial
 from dpspec.numeric.norms import clip_rows
+from dpspec.tasks.registry import of
 
 Vector: TypeAlias = NDArray[np.float64]
 
@@ -55,25 +57,18 @@ class Enforced:
     sample: int
 
 
-def clip_radius(release: ReleaseDraft, problem: Any) -> float:
-    """The radius that an algorithm for second moments scales records to by itself (local models); infinite for others."""
-    if problem.task.kind != "estimate" or problem.task.what == "mean" or release.tunables is None:
-        return math.inf
-    radius = release.tunables.get("r", math.inf)
-    return float(radius) if isinstance(radius, (int, float)) else math.inf
-
-
 def enforced_law(draft: Draft, release: ReleaseDraft, problem: Any, seed: int, trial: int, truth: Any) -> Enforced | None:
     """The enforced law's truth for one trial; None where enforcement changes no record of the sample. Cached in the process: trials and
     points with one law, one enforcement and one set of parameters share theirs."""
     from dpspec.data.laws import Simulation
 
     data = draft.analysis.data
-    radius = clip_radius(release, problem)
+    task = of(release.release.task)
+    radius = task.radius(release.tunables or {})
     if radius == math.inf and all(d.by is None for d in data.domains):
         return None
     simulation = Simulation(draft.analysis.simulate, draft.facts)
-    what = "regression" if problem.task.kind == "estimate-theta" else "moments" if problem.task.kind == "estimate" else ""
+    what = task.enforced_truth
     if not what:
         return None
     parts = [x.model_dump_json() for x in (*draft.analysis.simulate, *data.domains)]
@@ -171,7 +166,7 @@ def _moments(pairs: Iterator[tuple[Pair, Pair]], truth: Any, heavy: bool) -> Enf
         return None
     weights = _weights(sums) if known else (0.0, 0.0)
 
-    def of(some: list[_Sums]) -> Any:
+    def from_parts(some: list[_Sums]) -> Any:
         n = sum(part.n for part in some)
         moment, mean = sum(part.moment for part in some) / n, sum(part.mean for part in some) / n
         if known:
@@ -180,7 +175,7 @@ def _moments(pairs: Iterator[tuple[Pair, Pair]], truth: Any, heavy: bool) -> Enf
             mean = mean - weights[1] * (sum(part.first for part in some) / n - centre)
         return replace(truth, mean=mean, covariance=moment - np.outer(mean, mean), subspace=None)
 
-    return Enforced(of(sums), tuple(of([part]) for part in sums), changed / total, total)
+    return Enforced(from_parts(sums), tuple(from_parts([part]) for part in sums), changed / total, total)
 
 
 def _weights(sums: list[_Sums]) -> tuple[float, float]:
@@ -199,7 +194,6 @@ def _weights(sums: list[_Sums]) -> tuple[float, float]:
 def _regression(problem: Any, pairs: Iterator[tuple[Pair, Pair]], truth: Any, heavy: bool) -> Enforced | None:
     """theta of the model that the non-private estimate fits to ever more enforced records."""
     from dpspec.data.records import Records
-    from dpspec.executor.references import reference
 
     name = next((k for k in ("theta", "w") if k in truth), None)
     kept = list(pairs)
@@ -209,24 +203,23 @@ def _regression(problem: Any, pairs: Iterator[tuple[Pair, Pair]], truth: Any, he
         return None
     x, y, s, t = (np.concatenate([pair[i][k] for pair in kept]) for i, k in ((0, 0), (0, 1), (1, 0), (1, 1)))
 
-    def of(rows: slice) -> Any:
-        after = reference(Records(s[rows], t[rows]), problem)[0]
-        before = None if heavy else reference(Records(x[rows], y[rows]), problem)[0]
+    def fitted(rows: slice) -> Any:
+        after = of(problem.task).reference(Records(s[rows], t[rows]), problem, {})[0]
+        before = None if heavy else of(problem.task).reference(Records(x[rows], y[rows]), problem, {})[0]
         if after is None or (before is None and not heavy):
             return None
         value = after if before is None else np.asarray(truth[name]) + (after - before)
         return replace(truth, parameters={**truth.parameters, name: value}, mean=None, covariance=None, subspace=None)
 
-    whole = of(slice(None))
+    whole = fitted(slice(None))
     if whole is None:  # a link without a known likelihood: nothing to compare with
         return None
-    return Enforced(whole, tuple(of(slice(j, None, PARTS)) for j in range(PARTS)), changed / total, total)
+    return Enforced(whole, tuple(fitted(slice(j, None, PARTS)) for j in range(PARTS)), changed / total, total)
 
 
-def distances(law: Enforced, measure: Any, truth: Any, estimand: Any, trial: Any) -> tuple[float, float]:
-    """(bias of enforcement, standard error of the enforced truth), both in the measure. ``trial``: the measure's argument from a truth;
-    ``estimand``: the true value of such an argument, as an estimate."""
+def distances(law: Enforced, measure: Measure, truth: Any, trial: Callable[[Any], Trial]) -> tuple[float, float]:
+    """(bias of enforcement, standard error of the enforced truth), both in the measure. ``trial``: the measure's argument from a truth."""
     seen = trial(law.truth)
-    bias = float(measure(estimand(seen), trial(truth)))
-    spread = [float(measure(estimand(trial(part)), seen)) ** 2 for part in law.parts]
+    bias = float(measure.of(seen.true, trial(truth)))
+    spread = [float(measure.of(trial(part).true, seen)) ** 2 for part in law.parts]
     return bias, math.sqrt(sum(spread) / len(spread) / (len(spread) - 1))

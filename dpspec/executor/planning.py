@@ -7,25 +7,25 @@ names the study, gives the range of the constant and never decides a target.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from dpspec.compiler.draft import ReleaseDraft
 from dpspec.executor.design import Point, design, refuse, substitute
 from dpspec.executor.study import bound_shape
-from dpspec.executor.summary import best_bound
 from dpspec.executor.trial import compiled
 from dpspec.lang.source import Parsed
 from dpspec.spec.diagnostics import SpecError
 from dpspec.spec.expr import Num, evaluate
+from dpspec.theory.bounds import best
+from dpspec.theory.bounds import order as order_of
+from dpspec.theory.least import ABOUT_BUDGET, ABOUT_RECORDS
+from dpspec.theory.least import least as seek
 
 #: Default grids, as multiples of the spec's own n and budget.
 TIMES_N = (Fraction(1, 4), Fraction(1), Fraction(4), Fraction(16))
 TIMES_BUDGET = (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
-#: Search range for the least n and the least budget.
-LARGEST_N, LEAST_BUDGET, LARGEST_BUDGET = 1e13, 1e-4, 1e3
 
 
 def budget_name(parsed: Parsed) -> str:
@@ -90,19 +90,15 @@ def _promise(point: Point, index: int, constants: Mapping[tuple[str, str], float
     except SpecError:
         return None, None
     for measure in dict.fromkeys(b.measure for b in release.bounds):
-        bound = best_bound(release.bounds, measure)
+        bound = best(release.bounds, measure)
         if bound is not None and bound.kind == "explicit" and bound.value is not None:
             return bound.value, (measure, bound.theorem, "explicit")
     c = constants.get((release.release.name, release.module.CARD.id))
-    order = _order(release)
+    order = order_of(release.bounds)
     if c is None or order is None:
         return None, None
     shape = bound_shape(order, release)
     return (None if shape is None else c * shape), (order.measure, order.theorem, "fitted constant")
-
-
-def _order(release: ReleaseDraft) -> Any:
-    return next((b for b in release.bounds if b.kind == "order" and b.type == "upper" and b.status != "refuted"), None)
 
 
 def fitted(study: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
@@ -120,7 +116,7 @@ def predictions(parsed: Parsed, study: Mapping[str, Any], name: str) -> list[dic
     rows = []
     for i, release in enumerate(draft.releases):
         c = constants.get((release.release.name, release.module.CARD.id))
-        order = _order(release)
+        order = order_of(release.bounds)
         if c is None or order is None or c["expression"] != order.expression:
             continue
         shape = bound_shape(order, release)
@@ -138,14 +134,14 @@ def predictions(parsed: Parsed, study: Mapping[str, Any], name: str) -> list[dic
                 state = compiled(Point(0, (), None, changed)).releases[i]
             except SpecError:
                 return math.inf
-            found = _order(state)
+            found = order_of(state.bounds)
             at = None if found is None else bound_shape(found, state)
             return math.inf if at is None else constant * at
 
         def least(variable: str, constant: float, start: float, goal: float | None = target) -> float | None:
             if goal is None:
                 return None
-            return least_value(lambda v: error(variable, v, constant) <= goal, variable, start)
+            return seek(lambda v: error(variable, v, constant) <= goal, start, ABOUT_RECORDS if variable == "n" else ABOUT_BUDGET)
 
         n, b = float(draft.facts["n"]), float(draft.facts[budget])
         measured = [p["n"] for p in study["points"] if p["release"] == release.release.name and p["algorithm"] == release.module.CARD.id]
@@ -176,22 +172,3 @@ def predictions(parsed: Parsed, study: Mapping[str, Any], name: str) -> list[dic
 
 def _exact(variable: str, value: float) -> Fraction:
     return Fraction(round(value)) if variable == "n" else Fraction(value)
-
-
-def least_value(meets: Callable[[float], bool], variable: str, start: float) -> float | None:
-    """The least value at which a decreasing error meets its target, to one part in a thousand and on the safe side."""
-    lowest, highest = (2.0, LARGEST_N) if variable == "n" else (LEAST_BUDGET, LARGEST_BUDGET)
-    low = high = min(max(start, lowest), highest)
-    while not meets(high):
-        if high >= highest:
-            return None
-        low, high = high, min(high * 4, highest)
-    while low == high or meets(low):
-        if low <= lowest:
-            return low
-        high, low = low, max(low / 4, lowest)
-    while high / low > 1.001 and not (variable == "n" and high - low <= 1):
-        middle = math.sqrt(low * high)
-        middle = float(round(middle)) if variable == "n" else middle
-        low, high = (low, middle) if meets(middle) else (middle, high)
-    return high

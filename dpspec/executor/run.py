@@ -15,14 +15,17 @@ import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpspec.compiler.draft import Draft
 from dpspec.compiler.files import base_dir
 from dpspec.compiler.plan import Plan, schedule_json
-from dpspec.executor.bind import arrays, bound_problem, part_of, public_records, values
+from dpspec.executor.bind import bound_problem, enforced, missing, part_of, public_records, values
 from dpspec.executor.record import NotWritten, Record, environment
 from dpspec.spec.diagnostics import SpecError
+
+if TYPE_CHECKING:
+    from dpspec.executor.booking import Booking
 
 Progress = Callable[[str, int, int], None]
 T = TypeVar("T")
@@ -36,11 +39,14 @@ def run(
     data_file: Path | None = None,
     out: Path | None = None,
     progress: Progress | None = None,
+    ledger: str | None = None,
+    account: str | None = None,
 ) -> Record:
     """Execute ``plan``.
 
     ``x`` (with ``y``): records in memory, (n, d) and (n,), or a frame; otherwise ``data_file``, otherwise the spec's own source.
     ``out``: a folder for ``record.json`` and the arrays. ``progress(draw, done, total)`` is called after each draw.
+    ``ledger``: the URL or file of a ledger, whose ``account`` is charged before the first draw (:mod:`dpspec.executor.booking`).
 
     Raises :class:`~dpspec.spec.diagnostics.SpecError` when the data contradict the plan (DP5xx) or ``out`` cannot take a release (DP416),
     before any noise is drawn, :class:`~dpspec.privacy.meter.PrivacyError` when an algorithm leaves its plan, or fails on private data
@@ -53,8 +59,18 @@ def run(
         fail("DP515", "y comes without x", "plan.run(x, y)")
     if x is not None and data_file is not None:
         fail("DP515", f"the records come twice: in memory, and from {data_file}", "leave one of them out")
+    booking = None
+    if ledger is not None or account is not None:
+        from dpspec.executor.booking import booked
+
+        booking = booked(plan, ledger, account, data_file=data_file, memory=x is not None)
     with claimed(out, tuple(r.release.name for r in plan.draft.releases)):
-        record = _released(plan, x, y, data_file, progress)
+        try:
+            record = _released(plan, x, y, data_file, progress, booking)
+        except BaseException as error:
+            if booking is not None:
+                booking.broken(error)
+            raise
         if out is not None:
             try:
                 record.write(out)
@@ -63,13 +79,13 @@ def run(
     return record
 
 
-def _released(plan: Plan, x: Any, y: Any, data_file: Path | None, progress: Progress | None) -> Record:
+def _released(plan: Plan, x: Any, y: Any, data_file: Path | None, progress: Progress | None, booking: Booking | None) -> Record:
     draft = plan.draft
     private = draft.analysis.data.status == "private"
     memory = None if x is None else x if y is None else (x, y)
     started = now()
     check_files(draft, memory, data_file)
-    events, outputs = unsaid(private, lambda: _drawn(draft, data_file, memory, progress))
+    events, outputs = unsaid(private, lambda: _drawn(draft, data_file, memory, progress, booking))
     body = {
         "plan_sha256": plan.sha256,
         "mode": "release",
@@ -79,19 +95,19 @@ def _released(plan: Plan, x: Any, y: Any, data_file: Path | None, progress: Prog
         "events": events,
         "guarantee": plan.guarantee.to_json(),
         "schedule": schedule_json(draft),
-        "ledger": None,
+        "ledger": None if booking is None else booking.committed(),
     }
     return Record(body=body, outputs=outputs)
 
 
 def _drawn(
-    draft: Any, data_file: Path | None, memory: Any, progress: Progress | None
+    draft: Any, data_file: Path | None, memory: Any, progress: Progress | None, booking: Booking | None
 ) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
     """The events and the released arrays of every release."""
-    from dpspec.data.enforce import enforce
     from dpspec.data.sources import load
     from dpspec.privacy.meter import Release
     from dpspec.privacy.noise import PublicRandomness, SecureNoise
+    from dpspec.tasks.registry import of
 
     raw = load(
         draft.analysis.data,
@@ -99,9 +115,12 @@ def _drawn(
         memory=memory,
         base_dir=base_dir(draft.parsed.path),
         values=values(draft),
+        missing=missing(draft),
     )
     records = public_records(draft, raw, base_dir(draft.parsed.path))
-    records, _ = enforce(records, draft.analysis.data, values(draft))
+    records, _ = enforced(draft, records)
+    if booking is not None:
+        booking.reserve()
     events: list[dict[str, Any]] = []
     outputs: dict[str, dict[str, Any]] = {}
     for release in draft.releases:
@@ -109,7 +128,7 @@ def _drawn(
         meter = Release(release.calibrated, SecureNoise(), mode="release", public=PublicRandomness(0), on_draw=progress)
         estimate = release.module.run(part_of(draft, release, records), problem, release.tunables, meter)
         events += [{"release": release.release.name, **event} for event in meter.close()]
-        outputs[release.release.name] = arrays(estimate, problem)
+        outputs[release.release.name] = of(release.release.task).arrays(estimate, problem)
     return events, outputs
 
 
@@ -146,7 +165,7 @@ def unsaid(private: bool, work: Callable[[], T]) -> T:
 
 def check_files(draft: Draft, memory: Any, data_file: str | Path | None) -> None:
     """Before a record is read: the public files are what the plan holds (DP524), and none of them is the private one (DP518)."""
-    from dpspec.data.files import REMEDY, digest, local, private_one
+    from dpspec.data.files import CONTENT, REMEDY, digest, local, private_one
     from dpspec.data.problems import fail
 
     base, source = base_dir(draft.parsed.path), draft.analysis.data.source
@@ -155,7 +174,7 @@ def check_files(draft: Draft, memory: Any, data_file: str | Path | None) -> None
         path = getattr(source, "path", None)
         private = local(data_file) if data_file is not None else None if path is None else local(path, base)
     for file in draft.files:
-        if file.role not in ("public records", "vertices"):
+        if file.role not in CONTENT:
             continue
         if private is not None and (wrong := private_one(file, private)):
             fail("DP518", wrong, REMEDY)

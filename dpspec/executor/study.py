@@ -23,6 +23,8 @@ from dpspec.executor.trial import Cell, CellResult, compiled, forget_real
 from dpspec.executor.workers import Execute, alone, processes
 from dpspec.lang.source import Parsed
 from dpspec.spec.diagnostics import SpecError
+from dpspec.theory.bounds import best
+from dpspec.theory.formulas import UNKNOWN, positive
 
 Progress = Callable[[str, int, int], None]
 
@@ -77,10 +79,10 @@ def study(
         trials = MOST_TRIALS
     d = design(parsed, trials=trials, seed=seed, vary=words, compare=compare, quick=quick)
     drafts = [compiled(p) for p in d.points]  # every point must have a plan before anything runs
-    from dpspec.executor.measures import choose
+    from dpspec.compiler.measures import choose
 
-    for release in (r for draft in drafts for r in draft.releases):
-        choose(release)  # every target must be measurable too
+    for made, release in ((draft, r) for draft in drafts for r in draft.releases):
+        choose(release, simulated=bool(made.analysis.simulate))  # every target must be measurable too
     forget_real()
     data = _data_digest(parsed, memory)
     points = [_cells(d, point, data) for point in d.points]
@@ -225,7 +227,7 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
             measure = results[0].measures[name]
             errors = [e for r in results for e in r.errors[name]]
             reference = [e for r in results for e in r.reference[name]]
-            bound = s.best_bound(release.bounds, measure)
+            bound = best(release.bounds, measure)
             order = next((b for b in release.bounds if _order(b, measure)), None)
             lower = next((b for b in release.bounds if b.measure == measure and b.type == "lower" and b.status != "refuted"), None)
             compared = order or bound
@@ -263,6 +265,9 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
                     "touched": _touched(draft, results),
                 }
             )
+            bounded = tuple(dict.fromkeys(b.measure for b in release.bounds))
+            if release.release.expect is None and bounded and measure not in bounded:  # said: another one is no answer to a bound
+                notes[f"{name}: {card.id} bounds {', '.join(bounded)}, which these data do not tell; measured is {measure}"] = None
             for b in (bound,) if bound is not None else ():
                 for condition in b.holds_if:
                     notes[f"The {b.kind} bound of {card.id} holds if: {condition}"] = None
@@ -409,11 +414,5 @@ def _constants_of_the_loss(release: Any) -> dict[str, float]:
 
 def _number(text: str, release: Any) -> float | None:
     from dpspec.compiler.bound import environment
-    from dpspec.lang.source import parse_expr
-    from dpspec.spec.expr import NotANumber, Unbound, evaluate
 
-    try:
-        value = float(evaluate(parse_expr(text), {**_constants_of_the_loss(release), **environment(release), "C": 1.0}))
-    except (Unbound, NotANumber, OverflowError):
-        return None
-    return value if math.isfinite(value) and value > 0 else None
+    return positive(text, {**_constants_of_the_loss(release), **environment(release), UNKNOWN: 1.0})

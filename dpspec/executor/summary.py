@@ -21,7 +21,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpspec.compiler.draft import BoundValue, Target
+from dpspec.compiler.draft import Target
+from dpspec.theory.bounds import BoundValue
 
 Vector: TypeAlias = NDArray[np.float64]
 
@@ -186,15 +187,6 @@ def target_json(target: Target | None, errors: Sequence[float]) -> dict[str, Any
         met = within >= p * e.size
         sure = float((bdtrc(within - 1, e.size, p) if within else 1.0) if met else bdtr(within, e.size, p)) < LEVEL
     return {"measure": target.measure, "at_most": target.at_most, "probability": target.probability, "met": met, "sure": bool(sure)}
-
-
-def best_bound(bounds: Sequence[BoundValue], measure: str) -> BoundValue | None:
-    """The bound to compare with: the tightest proved explicit upper bound, else a proved order bound, else none."""
-    same = [b for b in bounds if b.measure == measure and b.type == "upper" and b.status == "proved"]
-    explicit = [b for b in same if b.kind == "explicit" and b.value is not None]
-    if explicit:
-        return min(explicit, key=lambda b: b.value or math.inf)
-    return next((b for b in same if b.kind == "order"), None)
 
 
 # ------------------------------------------------------------------------------------------------------- cost of privacy

@@ -11,14 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from dpspec.compiler.draft import Draft, ReleaseDraft
 from dpspec.compiler.files import contents
+from dpspec.compiler.measures import choose
 from dpspec.compiler.plan import meaning
 from dpspec.executor.design import Point
+from dpspec.executor.population import population
+from dpspec.measures.measure import Measure, Trial
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.model import MemorySource
+from dpspec.tasks.registry import of
 
 #: First word of a noise stream's path. The data laws have streams of their own.
 NOISE = 1
@@ -92,26 +94,25 @@ _DRAFTS: dict[tuple[str, str, tuple[str, ...]], Draft] = {}
 
 
 def _compiled(point: Point) -> Draft:
-    from dpspec.compiler.passes import compile_draft
+    from dpspec.compiler import passes
 
-    draft = compile_draft(point.parsed)
-    blocking = [d for d in draft.diagnostics if d.severity == "error" and d.code != "DP402"]
-    if blocking or draft.calibrated is None:
+    try:
+        return passes.compiled(point.parsed)
+    except SpecError as error:
+        blocking = [d for d in error.diagnostics if d.severity == "error" and d.code != "DP402"]
         at = ", ".join(f"{k} = {v:g}" for k, v in point.at)
         extra = [Diagnostic("DP411", "info", f"at the point {at}")] if at else []
-        raise SpecError([*blocking, *extra], path=point.parsed.path, text=point.parsed.text)
-    return draft
+        raise SpecError([*blocking, *extra], path=point.parsed.path, text=point.parsed.text) from None
 
 
 def execute(cell: Cell, memory: Any = None) -> CellResult:
-    from dpspec.executor import measures as m
     from dpspec.executor.bind import bound_problem, part_of
 
     draft = compiled(cell.point)
     errors: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
     reference: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
     trivial: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
-    measures = {r.release.name: m.choose(r) for r in draft.releases}
+    measures = {r.release.name: choose(r, simulated=bool(draft.analysis.simulate)) for r in draft.releases}
     touched: dict[str, int] = {}
     problems = [bound_problem(draft, r) for r in draft.releases]
     real = None if draft.analysis.simulate else _real(draft, memory)
@@ -129,23 +130,28 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
             name = release.release.name
             mine = part_of(draft, release, records)
             estimate = _release(release, problem, mine, cell, trial)
+            task = of(problem.task)
+            measure = task.measure(measures[name])
             if fixed is None or name not in solved:
-                if m.is_matrix(problem):
-                    solved[name] = m.estimate_reference(mine, problem, release.tunables, known=fixed is None, measure=measures[name])
-                else:
-                    solved[name] = _reference(m, mine, problem, release, draft, real, (cell.seed, trial))
+                spared = task.spared and fixed is None and measure.needs != "reference" and drawn_again(mine)
+                alone = not measure.compared and measure.needs in ("records", "population")
+                solved[name] = (None, None) if spared or alone else _reference(mine, problem, release, draft, real, (cell.seed, trial))
             fitted, optimum = solved[name]
-            t = m.Trial(mine, problem, truth, fitted, optimum)
+            t = task.trial(mine, problem, truth, fitted, optimum)
+            if measure.needs == "population":
+                t = replace(t, population=population(draft, release, problem, cell.seed, trial))
             if fixed is None:
-                t = laws[name].enforced(draft, release, problem, measures[name], t, (cell.seed, trial))
-            errors[name].append(m.MEASURES[measures[name]](estimate.theta, t))
-            bounded = m.as_bounded(t, None if fixed is None else _moment(mine, release, problem))
+                t = laws[name].enforced(draft, release, problem, measure, t, (cell.seed, trial))
+            errors[name].append(measure.of(estimate.theta, t))
+            own = None if fixed is None or task.bounded_reference is None else task.bounded_reference(mine, release.tunables or {})
+            bounded = task.bounded(t, own)
             if bounded is not t:
-                judged[name].append(m.MEASURES[measures[name]](estimate.theta, bounded))
-            if np.ndim(estimate.theta) == 1:
-                trivial[name].append(m.MEASURES[measures[name]](np.zeros(len(estimate.theta)), t))
-            if fitted is not None and (truth or optimum is not None or (m.is_matrix(problem) and fixed is None)):
-                reference[name].append(m.MEASURES[measures[name]](fitted, t))
+                judged[name].append(measure.of(estimate.theta, bounded))
+            nothing = task.trivial(problem)
+            if nothing is not None:
+                trivial[name].append(measure.of(nothing, t))
+            if fitted is not None and (optimum is not None or fixed is None):
+                reference[name].append(measure.of(fitted, t))
         if fixed is None or trial == cell.first:  # generated records count as they are drawn
             for variable, count in counts.touched.items():
                 touched[variable] = touched.get(variable, 0) + int(count)
@@ -172,26 +178,23 @@ class _Laws:
     broken: dict[str, None] = field(default_factory=dict)
     _last: tuple[Any, tuple[float, float]] | None = None
 
-    def enforced(self, draft: Draft, release: ReleaseDraft, problem: Any, measure: str, t: Any, drawn: tuple[int, int]) -> Any:
+    def enforced(self, draft: Draft, release: ReleaseDraft, problem: Any, measure: Measure, t: Trial, drawn: tuple[int, int]) -> Trial:
         """The trial with the truth of its enforced law."""
-        from dpspec.executor import measures as m
-        from dpspec.executor.declared import broken
         from dpspec.executor.enforced import ROOM, distances, enforced_law
-        from dpspec.executor.measures_matrix import unmet
 
-        law = enforced_law(draft, release, problem, *drawn, t.truth) if m.of_a_law(measure) else None
-        matrix = m.is_matrix(problem) and m.of_a_law(measure)
+        task = of(problem.task)
+        law = enforced_law(draft, release, problem, *drawn, t.truth) if measure.of_a_law else None
         if law is None:
-            self.unmet.update(dict.fromkeys(unmet(problem, t.truth) if matrix else ()))
-            if m.of_a_law(measure):
-                self.broken.update(dict.fromkeys(broken(release, problem, t.truth, t.records)))
+            if measure.of_a_law:
+                self.unmet.update(dict.fromkeys(task.unmet(problem, t.truth)))
+                self.broken.update(dict.fromkeys(task.broken(release, problem, t.truth, t.records)))
             self.bias.append(0.0)
             self.error.append(0.0)
             return t
         if self._last is None or self._last[0] is not law:
-            self.unmet.update(dict.fromkeys(unmet(problem, law.truth, law.parts, ROOM) if matrix else ()))
-            self.broken.update(dict.fromkeys(broken(release, problem, law.truth, t.records, law.parts, ROOM)))
-            self._last = law, distances(law, m.MEASURES[measure], t.truth, m.estimand, lambda truth: replace(t, truth=truth))
+            self.unmet.update(dict.fromkeys(task.unmet(problem, law.truth, law.parts, ROOM)))
+            self.broken.update(dict.fromkeys(task.broken(release, problem, law.truth, t.records, law.parts, ROOM)))
+            self._last = law, distances(law, measure, t.truth, lambda truth: replace(t, truth=truth))
         bias, error = self._last[1]
         self.bias.append(bias)
         self.error.append(error)
@@ -203,32 +206,32 @@ class _Laws:
         return {"changed": self.changed, "sample": self.sample, "bias": self.bias, "error": self.error, **told}
 
 
-def _moment(records: Any, release: ReleaseDraft, problem: Any) -> Any:
-    """The second moment of real records, where a covariance is asked for."""
-    if getattr(problem.task, "what", "") != "covariance":
-        return None
-    from dpspec.algorithms.matrix._moment import second_moment
-    from dpspec.executor.enforced import clip_radius
+def drawn_again(records: Any) -> bool:
+    """Whether generated records do not fit their memory limit, so that another pass draws them once more."""
+    from dpspec.data.records import CACHE_BYTES
 
-    return second_moment(records, clip_radius(release, problem))
+    return bool(8 * records.n * (records.d + 1) > CACHE_BYTES)
 
 
-def _reference(m: Any, records: Any, problem: Any, release: ReleaseDraft, draft: Draft, real: Real | None, drawn: tuple[int, int]) -> Any:
+def _reference(records: Any, problem: Any, release: ReleaseDraft, draft: Draft, real: Real | None, drawn: tuple[int, int]) -> Any:
     """The non-private reference. On real data it is the same for every budget and algorithm, on simulated ones for those that share a
     trial's data (``drawn``: its seed and number); it is solved once a process."""
+    asked = of(problem.task)
     task = release.release.task.model_dump_json()
+    tunables: Mapping[str, Any] = release.tunables or {}
+    settings = tuple(tunables.get(name) for name in asked.settings)
     if real is not None:
         known: dict[Any, Any] = real.solved
-        key: tuple[Any, ...] = (task, str(release.release.part), _named_in(task, draft))
+        key: tuple[Any, ...] = (task, str(release.release.part), _named_in(task, draft), settings)
     else:
         a = draft.analysis
         text = "\n".join([task, a.data.model_dump_json(), str(a.privacy.public), *(x.model_dump_json() for x in (*a.simulate, *a.assume))])
         public = tuple(sorted((k, v) for k, v in draft.facts.items() if k not in ("epsilon", "delta", "rho", "mu")))
-        known, key = _SOLVED, (text, str(release.release.part), public, _named_in(text, draft), drawn)
+        known, key = _SOLVED, (text, str(release.release.part), public, _named_in(text, draft), settings, drawn)
         while len(known) >= _MOST_SOLVED:
             known.pop(next(iter(known)))
     if key not in known:
-        known[key] = m.reference(records, problem)
+        known[key] = asked.reference(records, problem, tunables)
     return known[key]
 
 
@@ -275,9 +278,8 @@ def forget_real() -> None:
 
 def _real(draft: Draft, memory: Any) -> Real:
     from dpspec.compiler.files import base_dir
-    from dpspec.data.enforce import enforce
     from dpspec.data.sources import load
-    from dpspec.executor.bind import public_records, values
+    from dpspec.executor.bind import enforced, missing, public_records, values
 
     data = draft.analysis.data
     if data.status != "public":
@@ -304,19 +306,19 @@ def _real(draft: Draft, memory: Any) -> Real:
     key = (text, str(draft.analysis.privacy.public), _named_in(text, draft), draft.parsed.path, id(memory))
     if key in _REAL:
         return _REAL[key]
-    raw = load(data, memory=memory, base_dir=base_dir(draft.parsed.path), values=values(draft), private=False)
-    records, counts = enforce(public_records(draft, raw, base_dir(draft.parsed.path)), data, values(draft))
+    base = base_dir(draft.parsed.path)
+    raw = load(data, memory=memory, base_dir=base, values=values(draft), private=False, missing=missing(draft))
+    records, counts = enforced(draft, public_records(draft, raw, base))
     _REAL.clear()
     _REAL[key] = Real(records, counts, memory, {})
     return _REAL[key]
 
 
 def _simulated(draft: Draft, seed: int, trial: int) -> tuple[Any, Mapping[str, Any], Any]:
-    from dpspec.data.enforce import enforce
     from dpspec.data.laws import Simulation
-    from dpspec.executor.bind import values
+    from dpspec.executor.bind import enforced, missing
 
     m = int(draft.facts.get("m", 0)) if draft.analysis.privacy.public is not None else 0
-    drawn, truth = Simulation(draft.analysis.simulate, draft.facts).trial(seed, trial, m=m)
-    records, counts = enforce(drawn, draft.analysis.data, values(draft))
+    drawn, truth = Simulation(draft.analysis.simulate, draft.facts, missing=missing(draft)).trial(seed, trial, m=m)
+    records, counts = enforced(draft, drawn)
     return records, truth, counts

@@ -276,7 +276,11 @@ class Draft:
                 where = self.spans["releases", index, "over"]
                 self.error("DP147", "`over` has no meaning for this task", "Remove it.", where)
         self.marks.note(task, self.spans[path])
-        by = By() if release.algorithm is None else By(algorithm=release.algorithm[0], options=tuple(release.options.items()))
+        by = By()
+        if release.algorithm is not None:
+            options = tuple((k, v) for k, v in release.options.items() if not isinstance(v, str))
+            files = tuple((k, v) for k, v in release.options.items() if isinstance(v, str))
+            by = By(algorithm=release.algorithm[0], options=options, files=files)
         return Release(name=release.name, task=task, by=by, **parts), True
 
 

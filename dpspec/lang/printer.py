@@ -291,7 +291,8 @@ def task_text(task: Task) -> str:
 
 def by_text(release: Release) -> str:
     by = release.by
-    return by.algorithm + (" with " + ", ".join(f"{k} = {expr_text(e)}" for k, e in by.options) if by.options else "")
+    given = [f"{k} = {expr_text(e)}" for k, e in by.options] + [f"{k} = {quoted(path)}" for k, path in by.files]
+    return by.algorithm + (" with " + ", ".join(given) if given else "")
 
 
 def expect_text(expect: Expect) -> str:

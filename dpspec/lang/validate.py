@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpspec.lang.actions import wrong_arity
-from dpspec.lang.vocabulary import ASSUMPTIONS, LAWS, LOSSES, REGULARISERS, nearest
+from dpspec.lang.vocabulary import nearest
 from dpspec.spec.diagnostics import Diagnostic, Span
 from dpspec.spec.expr import FUNCTIONS, Call, Expr, Name, NotANumber, Num, Unbound, evaluate, walk
 from dpspec.spec.model import (
@@ -30,6 +30,7 @@ from dpspec.spec.model import (
     Set,
     Sparse,
 )
+from dpspec.spec.words import LAWS, LOSSES, REGULARISERS, spellings
 
 if TYPE_CHECKING:
     from dpspec.lang.spans import SourceMap
@@ -157,8 +158,9 @@ class Checker:
         self.names()
         self.data()
         self.privacy()
+        words = spellings()
         for i, assumption in enumerate(self.a.assume):
-            if assumption.name not in ASSUMPTIONS and (near := nearest(assumption.name, ASSUMPTIONS)):
+            if assumption.name not in words and (near := nearest(assumption.name, words)):
                 self.error("DP107", f"unknown assumption `{assumption.name}`", f"Did you mean `{near}`?", "assume", i, "name")
             for e in (*assumption.args, *(e for _, e in assumption.options)):
                 self.number(e, extra=("w", "x", "y"))

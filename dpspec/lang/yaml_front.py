@@ -13,6 +13,7 @@ from dpspec.lang.vocabulary import ascii_name, nearest
 from dpspec.lang.yaml_nodes import Mapping, Node, Reader, Scalar, Sequence
 from dpspec.spec.diagnostics import Span
 from dpspec.spec.model import CsvSource, Domain, Encode, MemorySource, PublicRecords, SklearnSource, Vary
+from dpspec.spec.words import MODELS, NEIGHBOURS
 
 TOP = ("dpspec", "analysis", "data", "privacy", "assume", "releases", "simulate", "study")
 DATA = ("n", "d", "constants", "from", "encode", "intercept", "sensitivity", "unit", "neighbours", "domain")
@@ -22,8 +23,6 @@ PUBLIC = ("variable", "m", "path")
 TASKS = ("minimise", "estimate", "regress", "fit", "answer", "infer")
 RELEASE = (*TASKS, "over", "by", "expect", "share", "part")
 STUDY = ("vary", "trials", "seed", "compare")
-NEIGHBOURS = ("replace-one", "add-remove", "zero-out")
-MODELS = ("central", "nldp", "sldp")
 
 
 class Front:

@@ -7,6 +7,10 @@ The search runs on log delta as a function of log rho, which is close to a line,
 pitch h of the grid follows from the error that is allowed: connecting the dots adds about h^2/6 to the variance of each of T losses,
 which multiplies delta by about 1 + T*lam*(lam + 1)*h^2/12 at tilt lam. That is 2 % on the coarse and 0.05 % on the fine grid, and a
 factor 1.0005 in delta is a factor of about 1.00003 in the noise. The result is on the safe side of the root on the fine grid.
+
+The rule holds for smooth laws. A Laplace or pure draw has atoms at its greatest loss; beside other draws delta may fall there by a factor
+e within 1/100 of epsilon, and a grid by the rule moves such an atom a long way up. There the fine grid is compared with finer ones
+(:func:`dpspec.privacy.spent.root_of`).
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from dpspec.privacy.gaussian import exact, float_up
 from dpspec.privacy.guarantees import Guarantee, zcdp_epsilon, zcdp_rho
 from dpspec.privacy.samplers import CalibrationError, Neighbours
 from dpspec.privacy.schedule import Leaf, Tree
-from dpspec.privacy.spent import allowance, excess_of, root_of, uses
+from dpspec.privacy.spent import allowance, excess_of, lumped, root_of, uses
 
 if TYPE_CHECKING:
     from dpspec.privacy.pld import Use
@@ -49,7 +53,7 @@ def search(
 
     excess = excess_of(at, float(delta))
     with allowance():
-        root = root_of(excess, _start(found, share, by_zcdp, epsilon, delta))
+        root = root_of(excess, _start(found, share, by_zcdp, epsilon, delta), lumped(tree, found))
     rho, accountant = by_zcdp, "zCDP sum"
     if root is not None and Fraction(math.exp(root)) > by_zcdp:
         rho, accountant = Fraction(math.exp(root)), "PLD"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dpspec.privacy.pld import Use
 
 _COARSE, _FINE = 0.02, 5e-4
+_FINER = 3  # times that a grid may be made four times as fine
 _LOST = 1e-6  # share of delta that truncation may spend
 _POINTS = 500_000_000  # grid points that one search may compute: some seconds; a usual one takes a hundredth
 
@@ -191,7 +192,7 @@ def epsilon_spent(tree: Tree, levels: Mapping[str, float], delta: Fraction, neig
     parts = uses(tree, found, levels, neighbours)
     excess = excess_of(lambda x: (parts, math.exp(-x)), float(delta))
     with allowance():
-        root = root_of(excess, -math.log(near or best or 1.0))
+        root = root_of(excess, -math.log(near or best or 1.0), lumped(tree, found))
     return best if root is None else min(best, math.exp(-root) * (1 + 1e-12))
 
 
@@ -216,22 +217,49 @@ def excess_of(at: Callable[[float], tuple[tuple[tuple[Use, ...], ...], float]], 
     return excess
 
 
-def root_of(excess: Callable[[float, float], float], start: float) -> float | None:
+def lumped(tree: Tree, found: Mapping[str, Leaf]) -> bool:
+    """Whether a loss with an atom meets others: then delta may fall steeply in epsilon near the atom, and the pitch for smooth laws may be
+    too coarse there."""
+    kinds = {(leaf.draw.mechanism.family, accounting.is_sampled(leaf)) for leaf in found.values()}
+    return len(kinds) > 1 and any(family != "gaussian" and not sampled for family, sampled in kinds)
+
+
+def root_of(excess: Callable[[float, float], float], start: float, checked: bool = False) -> float | None:
     """The largest x, within 1e-5, that is shown to have excess(x, error) <= 0 on the fine grid; the excess rises in x.
 
-    Secant steps inside a bracket that is widened as needed, on the coarse grid and then on the fine one. None when no x is found. When
+    ``checked``: whether the fine grid is fine is looked at by one of a quarter of its pitch; where that shows more than 1 % less delta, the
+    search goes on there, and so on.
+    """
+    from dpspec.privacy.pld import TooLong
+
+    x, error = _root(excess, start, _COARSE, _FINE), _FINE
+    for _ in range(_FINER if checked and x is not None else 0):
+        assert x is not None
+        try:
+            if excess(x, error / 16) > -0.01:
+                break
+        except (TooLong, CalibrationError):
+            break
+        error /= 16
+        better = _root(excess, x, error, error)
+        x = x if better is None else max(x, better)
+    return x
+
+
+def _root(excess: Callable[[float, float], float], start: float, first: float, last: float) -> float | None:
+    """Secant steps inside a bracket that is widened as needed, on the coarse grid and then on the fine one. None when no x is found. When
     the allowance of work ends first, the largest x that any grid has shown (a coarse grid shows as truly, and asks for more noise).
     """
     from dpspec.privacy.pld import TooLong
 
-    x, fine, size = start, False, 0.05
+    x, fine, size = start, first == last, 0.05 if first != last else 1e-4
     coarse = None
     low, high = -math.inf, math.inf  # safe, unsafe
     at_low = at_high = 0.0
     best = None
     for turn in range(100):
         try:
-            value = excess(x, _FINE if fine else _COARSE)
+            value = excess(x, last if fine else first)
         except (TooLong, CalibrationError):
             return best if best is not None else coarse
         if value <= 0:

@@ -210,32 +210,20 @@ def _at_most(probability: float) -> str:
 def trade_off(g: Mapping[str, Any]) -> str:
     """The best attacker's detection rate against its false alarms, from the strongest statement of the guarantee."""
     from dpspec.report.plots import Figure, Line, line_figure
+    from dpspec.theory.attackers import detections, read
 
     rates = [10 ** (-4 + 4 * i / 120) for i in range(121)]
-    found = [detection(g, a) for a in rates]
-    if any(v is None for v in found):
+    try:
+        values = detections(read(g), rates)
+    except ValueError:
         return ""
-    values = [float(v) for v in found if v is not None]
-    at = {share: detection(g, share) or 0.0 for share in (0.01, 0.1)}
+    at = dict(zip((0.01, 0.1), detections(read(g), (0.01, 0.1)), strict=True))
     alt = (
         f"At one false alarm in a hundred the best attacker detects a member with probability at most {_at_most(at[0.01])}; at one in ten, "
         f"{_at_most(at[0.1])}. The dotted diagonal is a blind guess."
     )
     lines = (Line("best attacker", rates, values, marker=""), Line("blind guess", rates, rates, style=":", color="#7f8c8d", marker=""))
     return line_figure(Figure("Detections against false alarms", "false alarm rate", "detection rate", alt, lines))
-
-
-def detection(g: Mapping[str, Any], alpha: float) -> float | None:
-    """1 - f(alpha): Gaussian DP exactly where mu is known (Dong, Roth, Su 2022), else the curve of (epsilon, delta)."""
-    if g.get("mu"):
-        from statistics import NormalDist
-
-        n = NormalDist()
-        return n.cdf(n.inv_cdf(min(max(alpha, 1e-12), 1 - 1e-12)) + float(g["mu"])) if alpha < 1 else 1.0
-    if g.get("epsilon") is None:
-        return None
-    e, d = math.exp(min(float(g["epsilon"]), 700.0)), float(g.get("delta") or 0.0)
-    return min(1.0, d + e * alpha, 1 - (1 - d - alpha) / e)
 
 
 def event_tree(r: Mapping[str, Any]) -> str:

@@ -187,6 +187,9 @@ def record_text(record: Mapping[str, Any], *, color: bool = False) -> str:
             for key, values in out["values"].items():
                 outputs.append(f"{name}.{key} = {vector(values)}")
     lines += list(block("outputs", outputs, color))
+    if entry := record.get("ledger"):
+        late = "" if entry["committed"] else "; its commit could not be written, so it stays open"
+        lines += list(block("ledger", [f"entry {entry['entry']} of account {entry['account']}{late}"], color))
     lines += list(block("not shown", ["the error, residuals and statistics of the data: they would be further releases"], color))
     return "\n".join(lines)
 

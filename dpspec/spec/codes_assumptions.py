@@ -180,4 +180,12 @@ CODES: dict[str, Code] = {
         bad="y in {0, 1} by map(0 -> 0, 1 -> 1)\nminimise logistic",
         good="y in {-1, 1} by map(0 -> -1, 1 -> 1)\nminimise logistic",
     ),
+    "DP224": Code(
+        "Nothing reads the assumption",
+        "An assumption is read where it gives a constant to defaults and bounds, where a certificate proves or refutes it, where it says "
+        "that a mean is 0, or where an algorithm's bound needs it. This word is none of those: the plan is the same without it, and no "
+        "bound says `holds if` on its account.",
+        bad="assume self-concordant",
+        good="assume smooth(1/4)",
+    ),
 }

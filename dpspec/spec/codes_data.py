@@ -37,7 +37,8 @@ CODES: dict[str, Code] = {
         "A value is missing",
         "Records with missing values are refused instead of dropped or filled in: dropping changes n with the data, and "
         "filling in from other records makes one record move many others, which breaks every sensitivity. Fill in with a "
-        "constant before loading, or make 'missing' a declared level. " + _SILENT,
+        "constant before loading, or make 'missing' a declared level. Only a question that allows missing entries of x takes them. "
+        + _SILENT,
     ),
     "DP505": Code(
         "A cell is not a number",
@@ -135,8 +136,8 @@ CODES: dict[str, Code] = {
     ),
     "DP524": Code(
         "A public file is not the one that the plan was made with",
-        "The content of public records and of vertices is part of a plan. It changed between the plan and the run, so the run would "
-        "not be the one that was planned.",
+        "The content of public records, of vertices and of options that are files is part of a plan. It changed between the plan and "
+        "the run, so the run would not be the one that was planned.",
         good="plan again, and compare with `dpspec plan SPEC --against FILE`",
     ),
     "DP525": Code(

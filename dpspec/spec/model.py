@@ -11,10 +11,11 @@ from typing import Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpspec.spec.expr import Expr
+from dpspec.spec.words import Model, Neighbours
+
+__all__ = ["Model", "Neighbours"]
 
 NormName: TypeAlias = Literal["l1", "l2", "linf"]
-Neighbours: TypeAlias = Literal["replace-one", "add-remove", "zero-out"]
-Model: TypeAlias = Literal["central", "nldp", "sldp"]
 Status: TypeAlias = Literal["private", "public"]
 
 
@@ -256,10 +257,11 @@ Task: TypeAlias = Minimise | Estimate | EstimateTheta | Regress | Fit | Answer |
 
 
 class By(Node):
-    """``by dp-gd with T = 100, eta = 0.5`` or ``by auto``."""
+    """``by dp-gd with T = 100, eta = 0.5`` or ``by auto``. ``files``: options that are public files of numbers, ``start = "w0.csv"``."""
 
     algorithm: str = "auto"
     options: tuple[tuple[str, Expr], ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
 
 
 class Expect(Node):

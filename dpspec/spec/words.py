@@ -1,50 +1,218 @@
-"""The words of the field for relations between neighbours and for models of trust."""
+"""The words of the field that more than one part reads, each with what it means: relations, models, assumptions, losses, laws, budgets.
+
+One table a kind. The language, the compiler, the audit and the importers take their words from here, so that none of them knows a word
+that another one does not; ``tests/house/test_words.py`` holds every word to a meaning. Words of one part alone stay there: event kinds
+in the audit, options in a card, measures beside their functions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, get_args
 
-NEIGHBOURS = ("add_remove", "replace_one", "zero_out", "local_replace")
+# ------------------------------------------------------------------------------------------------------------ relations
 
-#: Words of the field for the four relations, spelt with underscores; :func:`relation_of` reads them.
-NEIGHBOUR_ALIASES: Mapping[str, str] = {
-    "add/remove": "add_remove",
-    "add_or_remove": "add_remove",
-    "add_or_remove_one": "add_remove",
-    "add_remove_one": "add_remove",
-    "insert_delete": "add_remove",
-    "symmetric": "add_remove",
-    "symmetric_distance": "add_remove",
-    "symmetric_difference": "add_remove",
-    "unbounded": "add_remove",
-    "replace": "replace_one",
-    "replacement": "replace_one",
-    "substitution": "replace_one",
-    "substitute": "replace_one",
-    "substitute_one": "replace_one",
-    "change_one": "replace_one",
-    "change_one_distance": "replace_one",
-    "swap": "replace_one",
-    "swap_one": "replace_one",
-    "hamming": "replace_one",
-    "hamming_distance": "replace_one",
-    "bounded": "replace_one",
-    "zero": "zero_out",
-    "zeroing": "zero_out",
-    "zeroed": "zero_out",
-    "replace_special": "zero_out",
-    "replace_null": "zero_out",
-    "replace_with_null": "zero_out",
-    "local": "local_replace",
+Neighbours: TypeAlias = Literal["replace-one", "add-remove", "zero-out"]
+NEIGHBOURS: Final[tuple[Neighbours, ...]] = get_args(Neighbours)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """What two neighbouring data sets are. ``replacing``: a record may turn into any other, so that a norm bound C moves a sum by up
+    to 2C. ``also``: other words for it, lower case, blanks for hyphens, underscores and slashes."""
+
+    means: str
+    replacing: bool
+    also: tuple[str, ...] = ()
+
+
+RELATIONS: Final[Mapping[str, Relation]] = {
+    "replace-one": Relation(
+        "one record is replaced by another; the number of records is the same",
+        True,
+        (
+            *("replace", "replacement", "substitution", "substitute", "substitute one", "change one", "change one distance"),
+            *("swap", "swap one", "hamming", "hamming distance", "bounded", "bounded dp"),
+        ),
+    ),
+    "add-remove": Relation(
+        "one record is there or not; the number of records is private",
+        False,
+        (
+            *("add or remove", "add or remove one", "add remove one", "insert delete"),
+            *("symmetric", "symmetric distance", "symmetric difference", "unbounded", "unbounded dp"),
+        ),
+    ),
+    "zero-out": Relation(
+        "one record is as it is or a row of zeros; the number of records is the same",
+        False,
+        ("zero", "zeroing", "zeroed", "replace special", "replace null", "replace with null"),
+    ),
+    "local-replace": Relation("one user's record is replaced by another, seen by whoever reads the user's message", True, ("local",)),
 }
 
-#: Under these a record may turn into any other; a norm bound C then gives a sum the sensitivity 2C.
-REPLACING = ("replace_one", "local_replace")
 
-MODELS = ("central", "local", "shuffle", "tool", "federated", "nldp", "sldp")
+def relation_of(text: str) -> str | None:
+    """The word of :data:`RELATIONS` that ``text`` means, whatever stands between its parts; None when it means none."""
+    plain = " ".join(text.lower().replace("-", " ").replace("_", " ").replace("/", " ").split())
+    return next((word for word, r in RELATIONS.items() if plain == word.replace("-", " ") or plain in r.also), None)
 
 
-def relation_of(text: str) -> str:
-    """One of :data:`NEIGHBOURS` for a word that means it, in any spelling with blanks, hyphens or underscores; else the text itself."""
-    word = "_".join(text.lower().replace("-", " ").replace("_", " ").split())
-    return word if word in NEIGHBOURS else NEIGHBOUR_ALIASES.get(word, text)
+# --------------------------------------------------------------------------------------------------------------- models
+
+Model: TypeAlias = Literal["central", "nldp", "sldp"]
+MODELS: Final[tuple[Model, ...]] = get_args(Model)
+LOCAL: Final[tuple[Model, ...]] = ("nldp", "sldp")
+
+#: Whom a user has to trust. The first three are models of specs; deployments name the others too.
+TRUST: Final[Mapping[str, str]] = {
+    "central": "a curator holds the records and publishes noisy results",
+    "sldp": "each user randomises their own record; a round may depend on the messages before it",
+    "nldp": "each user randomises their own record, once, in one round",
+    "local": "each user randomises their own record; in how many rounds is not said",
+    "shuffle": "users randomise, and a shuffler takes away who sent what",
+    "federated": "users send updates to a server that adds noise to their sum",
+    "tool": "a library that somebody else deploys",
+}
+
+#: How a budget of each kind is written.
+BUDGETS: Final[Mapping[str, str]] = {
+    "pure": "epsilon alone (pure)",
+    "approx": "epsilon with a delta",
+    "zcdp": "rho (zCDP)",
+    "gdp": "mu (Gaussian DP)",
+}
+
+# ----------------------------------------------------------------------------------------------------------- assumptions
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """``facts``: the names that its arguments get, for tunables and bounds. ``loss``: a certificate proves or refutes it. ``centred``: it
+    says that a mean is 0. ``also``: other words for the same."""
+
+    means: str
+    facts: tuple[str, ...] = ()
+    loss: bool = False
+    centred: bool = False
+    also: tuple[str, ...] = ()
+
+
+#: Every assumption that something reads: a fact, a certificate, the mean of a moment, or the need of a card. Others are let through, and
+#: the compiler says that nothing reads them (DP224).
+ASSUMPTIONS: Final[Mapping[str, Assumption]] = {
+    "lipschitz": Assumption("|grad| <= L for every record", loss=True),
+    "smooth": Assumption("the gradient moves by at most B |w - v|", loss=True),
+    "strongly-convex": Assumption("the risk minus m/2 |w|^2 is convex", loss=True),
+    "convex": Assumption("the loss is convex in w", loss=True),
+    "pl": Assumption("|grad|^2 >= 2 m (risk - its least value)", ("pl",)),
+    "sub-gaussian": Assumption("E exp(<u, x>) <= exp(s^2 |u|^2/2)", ("sigma",), centred=True),
+    "sub-exponential": Assumption("E exp(<u, x>) <= exp(s^2 |u|^2/2) for |u| <= 1/s", ("sub_exponential",)),
+    "moment": Assumption("E |x_j|^p <= t for every coordinate", ("moment_order", "moment_bound")),
+    "sparse": Assumption("at most k entries are not zero", ("k",)),
+    "isotropic": Assumption("the covariance of x is the identity"),
+    "eigenvalues": Assumption("the covariance of x has its eigenvalues in [a, b]", ("eig_min", "eig_max")),
+    "eigengap": Assumption("lambda_k - lambda_{k+1} > 0 of the covariance of x", ("gap",)),
+    "noise-bounded": Assumption("|noise| <= C in the model of y", ("noise_bound",)),
+    "rsc": Assumption("the risk is strongly convex along sparse w", also=("restricted-strongly-convex", "restricted-strong-convexity")),
+    "rip": Assumption("the design nearly keeps the length of sparse vectors", also=("restricted-isometry",)),
+    "monotone": Assumption("the link f has its slopes in [a, b], a > 0", ("slope_min", "slope_max")),
+    "symmetric": Assumption("x and -x have one law", centred=True),
+    "centred": Assumption("the mean is 0", centred=True, also=("centered", "zero-mean", "mean-zero")),
+}
+
+LOSS_CLAIMS: Final = tuple(word for word, a in ASSUMPTIONS.items() if a.loss)
+
+
+def assumed(name: str, of: str | None = None) -> str:
+    """The word of :data:`ASSUMPTIONS` that an assumption means: ``restricted-strongly-convex`` is ``rsc``, and ``bounded of noise`` is
+    ``noise-bounded``; a word that is in no table is returned as it is."""
+    if name == "bounded" and of == "noise":
+        return "noise-bounded"
+    return next((word for word, a in ASSUMPTIONS.items() if name == word or name in a.also), name)
+
+
+def spellings() -> tuple[str, ...]:
+    """Every word that stands for an assumption, for suggestions."""
+    return (*ASSUMPTIONS, *(other for a in ASSUMPTIONS.values() for other in a.also), "bounded")
+
+
+# ------------------------------------------------------------------------------------------------- losses, regularisers, laws
+
+#: Losses that have a name. How many parameters each takes is known to dpspec.symbolic.
+LOSSES = frozenset(
+    [
+        "absolute",
+        "biweight",
+        "exponential",
+        "hinge",
+        "huber",
+        "linear",
+        "logistic",
+        "logistic-glm",
+        "multinomial",
+        "poisson",
+        "probit",
+        "quantile",
+        "savage",
+        "sigmoid",
+        "smooth-hinge",
+        "smoothed-hinge",
+        "squared",
+        "squared-hinge",
+    ]
+)
+
+#: Regularisers: ``l1(0.1)*norm``, ``ridge(0.1)``, ``group(w, 5)``. What each means is known to dpspec.symbolic.
+REGULARISERS = frozenset(("l1", "l2", "ridge", "lasso", "elastic-net", "group", "group-lasso"))
+
+#: Laws of study mode, for suggestions; dpspec.data.laws decides what is a law.
+LAWS = frozenset(
+    [
+        "ball",
+        "banded",
+        "bernoulli",
+        "bernoulli-logistic",
+        "beta",
+        "categorical-logistic",
+        "cauchy",
+        "centered",
+        "centred",
+        "chi2",
+        "constant",
+        "dense",
+        "diagonal",
+        "exponential",
+        "gamma",
+        "gmm",
+        "group-sparse",
+        "identity",
+        "laplace",
+        "log-logistic",
+        "log-normal",
+        "logistic",
+        "loglogistic",
+        "lognormal",
+        "missing",
+        "mixture",
+        "normal",
+        "one-coin",
+        "pareto",
+        "poisson",
+        "rademacher",
+        "sigmoid",
+        "sign",
+        "simplex",
+        "sparse",
+        "sphere",
+        "spiked",
+        "student-t",
+        "toeplitz",
+        "uniform",
+        "uniform-ball",
+        "uniform-cube",
+        "uniform-sphere",
+        "weibull",
+    ]
+)

@@ -43,7 +43,8 @@ class Certificate:
     sup|phi'|, sup|phi''| and inf phi''. ``form``: the data part in normal form, None when there is none. ``exact_regulariser`` is False
     when the loss has a data-independent term that is neither ridge, l1 nor one group norm. ``classes``: K of ``factor`` times a
     multinomial loss, whose weights are a K x d matrix and which has no ``form``; 1 for a loss of one margin. ``at_zero``: a bound of the
-    loss of a record at w = 0, above the infimum of the loss (logistic and multinomial losses; infinite for others). ``local``: the
+    loss of a record at w = 0, above the infimum of the loss (logistic and multinomial losses; infinite for others). ``spread``: of a
+    pairwise loss, how far apart the gradients of two pairs that share a record are (:mod:`dpspec.symbolic.pairs`). ``local``: the
     gradients at weights of a given norm (:mod:`dpspec.symbolic.local`), None without a closed form. ``error``: how far the slope that
     doubles compute may be from the real one (:mod:`dpspec.symbolic.running`); the other constants are about the real function.
     """
@@ -72,6 +73,7 @@ class Certificate:
     classes: int = 1
     factor: Fraction = Fraction(1)
     at_zero: float = math.inf
+    spread: float = math.inf
     local: Local | None = None
     error: Error | None = None
 

@@ -26,8 +26,9 @@ from dpspec.symbolic.extrema import Result, case_constants
 from dpspec.symbolic.findings import Claim, Finding
 from dpspec.symbolic.groups import GroupTerm
 from dpspec.symbolic.local import local_lipschitz
-from dpspec.symbolic.losses import recognise
+from dpspec.symbolic.losses import drop_free, recognise
 from dpspec.symbolic.normal import BadParameter, NoNormalForm, NoValue, Poly, Scope, normal_form
+from dpspec.symbolic.pairs import spread
 from dpspec.symbolic.parts import Case, Parts, cases, of_difference, split
 from dpspec.symbolic.running import SlopeError
 
@@ -77,7 +78,7 @@ def certify(
         x_domain = _differences(x_domain)
     margin = margin_range(over_domain, x_domain)
     try:
-        draft = _constants(parts, loss_cases, margin, x_domain)
+        draft = _constants(parts, loss_cases, margin, x_domain, y_domain if pairwise else None)
     except OverflowError:
         text = "the domains are so large that the derivative of the loss does not fit a double"
         return _refused(Finding("DP217", "warning", text, "Shrink the constraint set or the record domain."), claims)
@@ -164,7 +165,8 @@ class _Curvature:
     strong: Fraction
 
 
-def _constants(parts: Parts, cases: tuple[Case, ...], margin: Margin, x: Domain) -> Draft:
+def _constants(parts: Parts, cases: tuple[Case, ...], margin: Margin, x: Domain, pair: Domain | None = None) -> Draft:
+    """``pair``: the labels of the two records of a pairwise loss."""
     results: _Results = tuple((case, case_constants(case, margin)) for case in cases)
     bounds = [r.bounds for _, r in results]
     slope, curve = _largest([b.slope for b in bounds]), _largest([b.curve for b in bounds])
@@ -173,6 +175,8 @@ def _constants(parts: Parts, cases: tuple[Case, ...], margin: Margin, x: Domain)
     concave = next(((case, *r.concave_at) for case, r in results if r.concave_at is not None), None)
     bent = _curvature(parts, _all([r.convex for _, r in results]), least, concave, margin, None if x.l2 is None else x.l2**2)
     certificate = _certificate(parts, results, margin, x, slope, curve, least, bent)
+    if pair is not None:
+        certificate = replace(certificate, spread=_up(spread(parts.data, pair, results, margin, x.l2)))
     draft = Draft(certificate, parts, cases, margin, x, slope, curve, least, max(bent.strong, Fraction(0)), points, concave)
     evidence = _evidence(draft, sum(r.boxes for _, r in results))
     findings = _remarks(draft, any(r.loose for _, r in results))
@@ -225,7 +229,7 @@ def _certificate(
         margin=margin,
         form=parts.data,
         exact_regulariser=not parts.other.terms,
-        at_zero=_at_zero(parts.data) if name == "logistic" else math.inf,
+        at_zero=_at_zero(parts.data) if name == "logistic" else _drop(results, margin) if bent.data is not True else math.inf,
         group=None if parts.group is None else GroupTerm(float(parts.group[0]), parts.group[1]),
         local=local_lipschitz(cases, margin, x.l2),
         error=SlopeError(cases, margin, _up(slope)),
@@ -243,6 +247,39 @@ def _at_zero(data: Poly) -> float:
     """The logistic loss is positive, and factor*log 2 at w = 0."""
     named = recognise(data)
     return math.inf if named is None else up(named.factor * padded_up(math.log(2.0)))
+
+
+def _drop(results: _Results, margin: Margin) -> float:
+    """Of a loss that need not be convex: sup over y of phi(0, y) - inf_u phi(u, y). The named ones are not negative; of others the range
+    over margins and labels is enclosed."""
+    found = 0.0
+    for case, result in results:
+        if result.name == "biweight":  # at most c^2/6, whatever y is
+            ends: list[tuple[Fraction, Fraction]] = [(Fraction(0), Fraction(0))]
+        elif case.y.values or case.y.low is None or case.y.high is None:
+            ends = [(v, v) for v in case.y.values]
+        else:
+            ends = [(case.y.low, case.y.high)]
+        if not ends:
+            return math.inf
+        found = max(found, *(_fall(case, margin, low, high) for low, high in ends))
+    return found
+
+
+def _fall(case: Case, margin: Margin, low: Fraction, high: Fraction) -> float:
+    from dpspec.symbolic.enclose import supremum
+
+    form, origin = drop_free(case.form), (Fraction(0), Fraction(0), low, high)
+    named = recognise(form)
+    if named is not None and named.name == "biweight":
+        return up(named.factor * named.params[0] ** 2 / 6)
+    if named is not None and named.name == "sigmoid":
+        return up(named.factor / 2)
+    if not margin.bounded or margin.low is None or margin.high is None:
+        return math.inf
+    top = supremum(form, "value", [origin])
+    bottom = supremum(form, "minus-value", [(min(margin.low, Fraction(0)), max(margin.high, Fraction(0)), low, high)])
+    return max(0.0, up(Fraction(top.upper) + Fraction(bottom.upper))) if math.isfinite(top.upper + bottom.upper) else math.inf
 
 
 def _largest(values: Sequence[Fraction | None]) -> Fraction | None:

@@ -21,7 +21,7 @@ from dpspec.symbolic.balls import Balls, exact, hull, lower, upper
 from dpspec.symbolic.jets import jet
 from dpspec.symbolic.normal import Fn, Poly, Pow
 
-What: TypeAlias = Literal["abs-first", "abs-second", "minus-second"]
+What: TypeAlias = Literal["abs-first", "abs-second", "minus-second", "value", "minus-value"]
 
 #: (u from, u to, y from, y to)
 Box: TypeAlias = tuple[Fraction, Fraction, Fraction, Fraction]
@@ -64,7 +64,7 @@ def derivative_at(p: Poly, u: Fraction, y: Fraction, order: int) -> tuple[float,
 def supremum(
     p: Poly, what: What, boxes: Sequence[Box], *, tolerance: float = 1e-6, floor: float = 0.0, limit: int = MAX_BOXES
 ) -> Enclosure:
-    """The supremum over the union of ``boxes`` of |phi'|, |phi''| or -phi''.
+    """The supremum over the union of ``boxes`` of |phi'|, |phi''|, -phi'', phi or -phi.
 
     ``abs-first`` takes one-sided derivatives at kinks. ``abs-second`` is infinite when phi' may jump. ``minus-second`` is infinite
     only when phi' may jump downwards (an upward jump is convex). The search also stops when the gap is below ``floor``.
@@ -95,11 +95,13 @@ Evaluator: TypeAlias = Callable[[Box], tuple[Any, Any]]
 def _evaluator(p: Poly, what: What) -> Evaluator:
     """Maps a box to (enclosure of the function, enclosure of its u-derivative or None)."""
     alg = Balls()
-    order = 1 if what == "abs-first" else 2
+    order = {"abs-first": 1, "value": 0, "minus-value": 0}.get(what, 2)
 
     def evaluate(box: Box) -> tuple[Any, Any]:
         j = jet(p, {"u": hull(box[0], box[1]), "y": hull(box[2], box[3])}, alg, order + 1)
         value, slope = j.d[order], j.d[order + 1]
+        if what in ("value", "minus-value"):  # continuous across a kink, where the slope is a hull
+            return (value, slope) if what == "value" else (-value, -slope)
         if what == "abs-first":
             return value, None if j.kink else slope
         if (what == "abs-second" and j.kink) or (what == "minus-second" and j.kink not in (0, 1)):
@@ -112,7 +114,7 @@ def _evaluator(p: Poly, what: What) -> Evaluator:
 
 
 def _search(evaluate: Evaluator, boxes: Sequence[Box], what: What, tolerance: float, floor: float, limit: int) -> Enclosure:
-    magnitude = what != "minus-second"
+    magnitude = what in ("abs-first", "abs-second")
     best, at = -math.inf, None
     heap: list[tuple[float, int, Box]] = []
     count = 0

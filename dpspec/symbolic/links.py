@@ -15,6 +15,11 @@ def glm_loss(link: str) -> Expr:
     return Name(GLM_LOSSES[link])
 
 
+def link_mean(link: Expr) -> Expr:
+    """f(<w, x>) for a link f written in the scalar ``u``: as a loss, its derivatives in the margin are those of f."""
+    return _at_margin(link)
+
+
 def link_loss(link: Expr) -> Expr:
     """(f(<w, x>) - y)^2/2 for a link f written in the scalar ``u``."""
     return Bin("/", Bin("^", Bin("-", _at_margin(link), Name("y")), num(2)), num(2))

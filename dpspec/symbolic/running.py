@@ -49,11 +49,11 @@ class SlopeError:
     slope: float
 
     def value(self) -> float:
-        """A bound of |computed slope - phi'(u, y)| over the doubles u and y of the ranges; infinite where none is proved, and for a loss
-        of several cases (pairwise ones)."""
-        if len(self.cases) != 1 or not math.isfinite(self.slope):
+        """A bound of |computed slope - phi'(u, y)| over the doubles u and y of the ranges; infinite where none is proved. Several cases
+        (pairs of labels) are evaluated one by one (:class:`dpspec.symbolic.pair_loss.PairLoss`)."""
+        if not self.cases or not math.isfinite(self.slope):
             return math.inf
-        return slope_error(self.cases[0], self.margin, self.slope)
+        return max(slope_error(case, self.margin, self.slope) for case in self.cases)
 
 
 @lru_cache(maxsize=256)

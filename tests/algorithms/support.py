@@ -54,7 +54,7 @@ def minimise(
     loss = Loss("test", lipschitz, smooth, objective.l2, convex, objective.l2, objective.l1, "by hand", data_convex=convex)
     known = {"n": n, "d": d, "L": lipschitz, "B": smooth, "lam": objective.l2, "epsilon": 1.0, "delta": 1e-6}
     task = SimpleNamespace(kind="minimise", pairwise=False, over=over if over is not None else Reals())
-    return Problem("central", neighbours, task, {**known, **(facts or {})}, loss=loss, objective=objective)
+    return Problem("central", neighbours, task, {**known, **(facts or {})}, loss=loss, oracle=objective)
 
 
 def sparse_regression(n: int, d: int, *, model: str = "nldp", modifiers: tuple[str, ...] = (), **facts: float) -> Problem:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from dpspec.compiler.passes import compile_draft
-from dpspec.executor import measures
 from dpspec.executor.bind import bound_problem, values
 from dpspec.lang.source import parse_file
 from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import StudyNoise
+from dpspec.tasks.registry import of
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "data"
@@ -37,13 +37,14 @@ def trials(path, base, count, measure):
     data = draft.analysis.data
     records, _ = enforce(load(data, base_dir=base, values=values(draft), private=False).records, data, values(draft))
     problem = bound_problem(draft, release)
-    fitted, best = (None, None) if measure == "label-error" else measures.reference(records, problem)  # it needs none
+    task = of(release.release.task)
+    fitted, best = (None, None) if measure == "label-error" else task.reference(records, problem, {})  # it needs none
     found = []
     for seed in range(count):
         meter = Release(release.calibrated, StudyNoise(seed), mode="study")
         w = release.module.run(records, problem, release.tunables, meter).theta
         meter.close()
-        found.append(measures.MEASURES[measure](w, measures.Trial(records, problem, {}, fitted, best)))
+        found.append(task.measure(measure).of(w, task.trial(records, problem, {}, fitted, best)))
     return np.array(found), {b.theorem: b.value for b in release.bounds}
 
 

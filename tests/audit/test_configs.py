@@ -249,6 +249,48 @@ def test_no_key_is_passed_over(name: str) -> None:
                 read_config({k: v for k, v in changed.items() if k != "tool"}, name)
 
 
+#: Words of the templates that move no number, and why.
+_WITHOUT_EFFECT = {
+    "max_examples_per_user": "as stated",
+    "per_device_per_step": "memory",
+    "rescale_to_unit_norm": "the noise follows the clip",
+    "ghost_clipping": "speed",
+    "clipping_fn": "a function within the clip",
+    "clipping_mode": "speed",
+    "client_num_in_total": "a client is protected from everybody",
+    "client_num_per_round": "a client is protected from everybody",
+    "enable_dp": "yes or no",
+    "tau": "the threshold",
+    "format_version": "of the file",
+    "world_size": "as stated",
+}
+
+
+@pytest.mark.parametrize("name", sorted(BASES))
+def test_every_number_of_a_configuration_moves_the_run(name: str) -> None:
+    def told(data: dict[str, Any]) -> object:
+        try:
+            found = read_config(data, name)
+        except SpecError:
+            return "refused"
+        return [(c, d.setting, d.claim, d.events, tuple(sorted(d.facts.items()))) for c, d in found.readings]  # type: ignore[attr-defined]
+
+    data = {k: v for k, v in BASES[name].items() if k != "tool"}
+    base = told(data)
+    assert base != "refused"
+    for path in _paths(data):
+        changed = copy.deepcopy(data)
+        parent: Any = changed
+        for part in path[:-1]:
+            parent = parent[part]
+        value = parent[path[-1]]
+        word = word_of(path[-1])
+        if isinstance(value, (str, list)) or word in _WITHOUT_EFFECT or (name == "fedml" and word in ("epochs", "batch_size")):
+            continue
+        parent[path[-1]] = not value if isinstance(value, bool) else value * 2
+        assert told(changed) != base, path
+
+
 _LONG = ("training", "user-level")  # thousands of sampled steps
 
 

@@ -39,11 +39,11 @@ def test_every_file_has_a_row_and_every_row_a_file() -> None:
     assert files == set(ROWS)
 
 
-@pytest.mark.parametrize("name", sorted(ROWS))
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if ROWS[n].get("slow") else []) for n in sorted(ROWS)])
 def test_deployment(name: str) -> None:
     row = ROWS[name]
     result = audit(HERE / name)
-    wrong = wrong_numbers(result, {k: v for k, v in row.items() if k not in ("file", "answer", "says")})
+    wrong = wrong_numbers(result, {k: v for k, v in row.items() if k not in ("file", "answer", "says", "slow")})
     assert (answer_of(result), wrong) == (row["answer"], []), result.text()
     assert str(row.get("says", "")) in result.text()
     static = result.static

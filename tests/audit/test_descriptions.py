@@ -639,9 +639,14 @@ def test_shuffled_batches_without_a_record_are_not_certified() -> None:
 
 def test_records_of_one_unit_are_sampled_one_by_one() -> None:
     inner = {"type": "gaussian", "clip_norm": 1, "sigma": 2, "contributions": 3}
-    for kind in ("poisson_sampled", "fixed_sampled"):
-        result = audit(described({"type": kind, "rate": 0.01, "event": inner}, "replace_one", 1e6))
-        assert result.verdict == "not-certified"
+    fixed = audit(described({"type": "fixed_sampled", "rate": 0.01, "event": inner}, "replace_one", 1e6))
+    assert fixed.verdict == "not-certified"
+    single = {k: v for k, v in inner.items() if k != "contributions"}
+    for relation in ("replace_one", "add_remove"):
+        one = audit(described({"type": "poisson_sampled", "rate": 0.01, "event": single}, relation, 1e6))
+        three = audit(described({"type": "poisson_sampled", "rate": 0.01, "event": inner}, relation, 1e6))
+        assert three.verdict == "holds"
+        assert bounds(three)[0] > bounds(one)[1]  # what a record shows, three show more
     unknown = {"type": "poisson_sampled", "rate": 0.01, "event": {**inner, "contributions": "unknown"}}
     assert audit(described(unknown, "add_remove", 1e3)).verdict == "holds-if"
 

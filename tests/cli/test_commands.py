@@ -225,12 +225,28 @@ def test_the_process_itself(spec: Path) -> None:
     assert dpspec().returncode in (0, 2)
 
 
+@pytest.mark.parametrize("words", [["--help"], ["-h"], []])
+def test_the_list_of_commands_imports_none_of_them(words: list[str]) -> None:
+    """It is the page that the whole application prints."""
+    code = (
+        f"import sys; sys.argv = ['dpspec', *{words}]\n"
+        "from dpspec.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print('imported:', str([m for m in sys.modules if m.startswith('dpspec.') and m not in "
+        "('dpspec.version', 'dpspec.cli', 'dpspec.cli.main', 'dpspec.cli.common', 'dpspec.spec', 'dpspec.spec.diagnostics')]))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    page, _, imported = (out.stderr + out.stdout).partition("imported: ")
+    assert imported.strip() == "[]"
+    assert page.split() == call("--help").stdout.replace("root", "dpspec", 1).split()
+
+
 def test_check_imports_nothing_heavy(spec: Path) -> None:
     code = (
         "import sys; sys.argv = ['dpspec', 'check', sys.argv[1]]\n"
         "from dpspec.cli.main import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "slow = ('sympy', 'scipy.stats', 'dp_accounting', 'opendp', 'sklearn', 'pandas', 'pyarrow', 'rich')\n"
+        "slow = ('sympy', 'scipy.stats', 'dp_accounting', 'opendp', 'sklearn', 'pandas', 'pyarrow', 'rich', 'sqlalchemy')\n"
         "heavy = [m for m in slow if m in sys.modules]\n"
         "print('heavy:', heavy)"
     )

@@ -25,8 +25,9 @@ COMMAND_WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "plan": ("{spec}", ("--out {tmp}/p.json", "--against {lock}", "--trade-off --vary epsilon=1,2", "--constant-from {study}")),
     "diff": ("{spec} {spec}", ()),
     "run": ("{spec} --data {csv}", ("--out {tmp}/released",)),
+    "ledger": ("status --ledger {book} --delta 1e-6", ()),
     "study": ("{spec} --trials 2 --workers 1", ("--out {tmp}/out", "--quick", "--vary epsilon=1,2", "--until 0.5")),
-    "audit": ("{lock}", ()),
+    "audit": ("{lock}", ("--template opacus", "--html {tmp}/p.html")),
     "report": ("{lock}", ("--html {tmp}/p.html",)),
     "algorithms": ("dp-gd", ("--faults",)),
     "explain": ("DP201", ()),
@@ -35,7 +36,8 @@ COMMAND_WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "schema": ("", ("--out {tmp}/schema.json",)),
 }
 #: Options that change what is computed, not what is printed.
-OTHER = {"--seed", "--compare", "--workers", "--engine", "--trials", "--data", "--to", "--help", "--format"}
+OTHER = {"--seed", "--compare", "--workers", "--engine", "--trials", "--data", "--to", "--help", "--format", "--as"}
+OTHER |= {"--ledger", "--account", "--fit"}
 COMMON = ("--quiet", "--verbose", "--no-color")
 
 
@@ -59,8 +61,16 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (folder / "private.dps").write_text(text[: text.index("simulate")])
     assert call("plan", str(folder / "run.dps"), "--out", str(folder / "lock.json"), "-q").code == 0
     assert call("study", str(folder / "a.dps"), "--trials", "2", "--workers", "1", "--out", str(folder / "kept"), "-q").code == 0
+    assert call("ledger", "init", "--ledger", str(folder / "book.db"), *["--account", "a", "--data", "d", "--epsilon", "1"]).code == 0
     names = {"spec": "run.dps", "plain": "a.dps", "ugly": "ugly.dps", "broken": "broken.dps", "notes": "notes.txt", "csv": "r.csv"}
-    names |= {"lock": "lock.json", "study": "kept/study.json", "missed": "missed.dps", "private": "private.dps", "empty": "zeros.json"}
+    names |= {
+        "lock": "lock.json",
+        "study": "kept/study.json",
+        "missed": "missed.dps",
+        "private": "private.dps",
+        "empty": "zeros.json",
+        "book": "book.db",
+    }
     return {k: str(folder / v) for k, v in names.items()}
 
 
@@ -117,6 +127,20 @@ def test_one_document_whatever_else_is_asked_for(command: str, files: dict[str, 
         ("run", "{missed} --out {tmp}/o", 1, "DP402"),
         ("run", "{plain}", 2, "DP513"),
         ("run", "{spec} --data {notes}", 2, None),
+        ("run", "{spec} --ledger {book}", 2, "DP702"),
+        ("run", "{spec} --ledger {book} --account b", 2, "DP702"),
+        ("run", "{spec} --ledger {book} --account a", 1, "DP709"),
+        ("plan", "{spec} --fit a", 2, "DP705"),
+        ("ledger", "status --ledger {tmp}/none.db", 2, "DP705"),
+        ("ledger", "status --ledger {notes}", 2, "DP705"),
+        ("ledger", "status b --ledger {book}", 2, "DP702"),
+        ("ledger", "init --ledger {book} --account a --data d --epsilon 1", 2, "DP710"),
+        ("ledger", "init --ledger {book} --account c --data d --epsilon 1 --rho 1", 2, "DP710"),
+        ("ledger", "resolve 1 --spent --reason r --by b --ledger {book}", 2, "DP712"),
+        ("ledger", "verify {lock} --ledger {book}", 1, "DP706"),
+        ("ledger", "show 9 --ledger {book}", 2, "DP702"),
+        ("ledger", "init --ledger {book} --account c --data d --rho 1 --relation replace", 2, "DP710"),
+        ("ledger", "init --ledger {book} --account c --data d --rho 1 --model centre", 2, "DP710"),
         ("study", "{private}", 1, "DP410"),
         ("study", "{plain} --vary n", 2, "DP416"),
         ("study", "{plain} --engine spark", 2, "DP416"),

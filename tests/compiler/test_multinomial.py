@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dpspec.algorithms.sets import constraint_set
+from dpspec.compiler.draft import Chosen
 from dpspec.compiler.passes import compile_draft
 from dpspec.compiler.plan import make_plan
 from dpspec.executor.run import run
@@ -165,7 +166,7 @@ def test_objective_perturbation_refuses_and_says_why():
         (d,) = [d for d in draft.diagnostics if d.severity == "error"]
         assert d.code == "DP407"
         assert "turn with the weights" in d.message
-        assert draft.releases[0].tree is None
+        assert not isinstance(draft.releases[0], Chosen)
 
 
 def test_its_proof_does_fail_for_this_loss():
@@ -193,7 +194,7 @@ def test_algorithms_for_one_margin_refuse():
         errors = [d for d in draft.diagnostics if d.severity == "error"]
         assert [d.code for d in errors] == ["DP407"], card.id
         assert "margin" in errors[0].message or "turn with the weights" in errors[0].message
-        assert draft.releases[0].tree is None
+        assert not isinstance(draft.releases[0], Chosen)
 
 
 def test_auto_never_takes_one_that_refuses():
@@ -286,12 +287,12 @@ def test_label_error_counts_the_largest_margin():
     from types import SimpleNamespace
 
     from dpspec.data.records import Records
-    from dpspec.executor.measures import MEASURES
+    from dpspec.measures.risk import LABEL_ERROR
 
     w = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])
     r = Records(np.array([[2.0, 1.0], [1.0, 2.0], [-1.0, -1.0], [3.0, 0.0]]), np.array([0.0, 1.0, 2.0, 1.0]))
     trial = SimpleNamespace(records=r, problem=SimpleNamespace(loss=SimpleNamespace(classes=3)))
-    assert MEASURES["label-error"](w.ravel(), trial) == 0.25
+    assert LABEL_ERROR.of(w.ravel(), trial) == 0.25
 
 
 def test_a_shared_reason_is_said_once_and_its_repair_fits():

@@ -17,15 +17,16 @@ import numpy as np
 from dpspec.algorithms.registry import all_modules
 from dpspec.compiler.draft import Draft
 from dpspec.compiler.passes import compile_draft
-from dpspec.data.enforce import enforce
 from dpspec.data.records import Records
-from dpspec.executor.bind import bound_problem, values
+from dpspec.executor import bind
+from dpspec.executor.bind import bound_problem
 from dpspec.executor.design import substitute
 from dpspec.lang.source import Parsed, parse_expr, parse_file
 from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise
 from dpspec.spec.expr import Num
 from dpspec.spec.model import Domain, Enforcement, Finite
+from dpspec.tasks.registry import of
 from tests.conformance.extremes import extremes, image, listed, made, opposite
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,7 +71,7 @@ class Case:
         calibrated = r.calibrated
         if weaken != 1.0:
             calibrated = replace(calibrated, levels=weakened(r, weaken))
-        enforced, _ = enforce(records, self.draft.analysis.data, values(self.draft))
+        enforced, _ = bind.enforced(self.draft, records)
         meter = Release(calibrated, StudyNoise(seed), mode="study", public=PublicRandomness(0), per_user=per_user)
         estimate = r.module.run(enforced, bound_problem(self.draft, r), r.tunables, meter)
         meter.close()
@@ -101,9 +102,20 @@ def public_of(c: Case) -> np.ndarray | None:
     return np.random.default_rng(0).normal(size=(200, int(c.draft.facts["d"])))
 
 
+def protected(draft: Draft) -> str:
+    """What a neighbour changes: a record, one coordinate of x or y, or y alone."""
+    privacy = draft.analysis.privacy
+    return "labels-only" if privacy.labels_only else "attribute" if privacy.attribute else "replace-one"
+
+
 def neighbours(c: Case) -> tuple[Records, Records]:
-    """Two data sets that differ in their first record (replace-one), at the ends of its domain: the pair that the empirical audit runs on.
-    The replay tries every pair of extreme records (:func:`tests.conformance.replay.movements`)."""
+    """Two data sets that differ in what is protected of one record, at the ends of its domain: the pair that the empirical audit runs on.
+    The task says which; else it is the pair of extreme records that moves the draws most (:func:`tests.conformance.replay.nastiest`)."""
+    where = of(c.release.problem.task).extremes
+    if where == "searched" or protected(c.draft) == "attribute":
+        from tests.conformance.replay import nastiest
+
+        return nastiest(c, protected(c.draft))
     facts = {k: float(v) for k, v in c.draft.facts.items()}
     n, d = int(facts["n"]), int(facts["d"])
     direction = np.ones(d)
@@ -112,10 +124,10 @@ def neighbours(c: Case) -> tuple[Records, Records]:
     x = np.zeros((n, d))
     x[0] = direction * 1e3  # far outside every domain: enforcement and clients have to bring it back
     other_x = x
-    if getattr(c.release.problem.task, "what", "mean") != "mean":  # a second moment differs most between orthogonal records
+    if where == "orthogonal":  # a second moment differs most between orthogonal records
         x[0], other_x = np.eye(d)[0] * 1e3, x.copy()
         other_x[0] = np.eye(d)[1] * 1e3
-    elif c.release.problem.task.kind == "estimate":  # a mean of the features: the first record stands at opposite ends
+    elif where == "opposite":  # a mean of the features: the first record stands at opposite ends
         other_x = x.copy()
         other_x[0] = -x[0]
     if listed(c.draft, "x"):  # a record far outside becomes the first image, whichever side it stands on

@@ -16,7 +16,7 @@ from dpspec.data.enforce import rules_of
 from dpspec.data.problems import number
 from dpspec.data.records import Records
 from dpspec.data.sources import as_number, known_values
-from dpspec.executor.bind import values
+from dpspec.executor.bind import missing, values
 from dpspec.numeric.norms import Entries
 from dpspec.spec.model import Domain, Finite
 
@@ -44,7 +44,9 @@ def image(draft: Draft, variable: str, sent: np.ndarray) -> np.ndarray:
     data = draft.analysis.data
     env = known_values(data, values(draft))
     rules = rules_of(data, variable, sent.size, env, done=variable in spelled(draft))
-    return np.ravel(rules.apply(Entries(np.array(sent, dtype=float)[None, :]))[0])
+    gone = np.isnan(sent) & (variable == "x" and missing(draft))
+    found = np.ravel(rules.apply(Entries(np.where(gone, 0.0, np.array(sent, dtype=float))[None, :]))[0])
+    return np.where(gone, np.nan, found)
 
 
 def listed(draft: Draft, variable: str) -> list[float]:
@@ -74,6 +76,13 @@ def _directions(d: int) -> list[np.ndarray]:
 def _pattern(direction: np.ndarray, values_: list[float]) -> np.ndarray:
     """The direction over a list: its signs become the largest, the least and the middle value."""
     return np.select([direction > 0, direction < 0], [values_[-1], values_[0]], values_[(len(values_) - 1) // 2])
+
+
+def to_listed(draft: Draft, x: np.ndarray) -> np.ndarray:
+    """Rows over the list of a finite domain, where any other number would become the first image: the sign of each entry says which value
+    it is. Of other domains ``x`` itself."""
+    allowed = listed(draft, "x")
+    return _pattern(x, allowed) if allowed else x
 
 
 def sent_to_the_end(draft: Draft, variable: str, direction: np.ndarray) -> np.ndarray:
@@ -139,6 +148,8 @@ def groups(draft: Draft, relation: str) -> list[list[Row | None]]:
     xs, ys = extremes(draft, "x", d), [float(v[0]) for v in extremes(draft, "y", 1)]
     if relation != "labels-only":
         ys = sorted({min(ys), max(ys)})
+    if missing(draft):
+        xs = [*xs, np.where(np.arange(d) == 0, np.nan, xs[0]), np.where(np.arange(d) == 0, xs[0], np.nan), np.full(d, np.nan)]
     every: list[Row | None] = [(tuple(x), y) for x in xs for y in ys]
     labels: list[list[Row | None]] = [[(tuple(x), y) for y in ys] for x in xs]
     match relation:

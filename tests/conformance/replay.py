@@ -7,6 +7,7 @@ that the sensitivity can be measured along one transcript: that is the adaptive-
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -15,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from dpspec.algorithms.estimate import Estimate
-from dpspec.data.enforce import enforce
 from dpspec.data.records import Records
-from dpspec.executor.bind import bound_problem, values
+from dpspec.executor import bind
+from dpspec.executor.bind import bound_problem
 from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise
 from dpspec.privacy.schedule import Leaf, draws
@@ -102,7 +103,7 @@ def rows(held: Any) -> np.ndarray:
 def blind_run(c: Case, records: Records, module: Any = None, removed: int | None = None) -> tuple[Estimate, Blind]:
     """``removed``: the place of the record that these ``records`` lack, for Poisson coins."""
     r = c.release
-    enforced, _ = enforce(records, c.draft.analysis.data, values(c.draft))
+    enforced, _ = bind.enforced(c.draft, records)
     meter = Release(r.calibrated, StudyNoise(5), mode="study", public=PublicRandomness(0), per_user=True)
     found = {name: leaf.sampling for name, leaf in draws(r.tree).items() if leaf.sampling is not None}
     blind = Blind(meter, poisson={name: s.rate for name, s in found.items() if s.method == "poisson"}, removed=removed)
@@ -122,6 +123,7 @@ class Moved:
 
     counts: dict[str, int]
     shares: dict[str, float]
+    apart: float = 0.0  # all values together, in l2: tells pairs apart that move a local draw alike
 
 
 def moved(c: Case, before: Blind, after: Blind) -> Moved:
@@ -129,13 +131,14 @@ def moved(c: Case, before: Blind, after: Blind) -> Moved:
     one by more than its sensitivity."""
     planned, tolerance = draws(c.release.tree), float(c.release.tunables.get("tolerance", 0.0))
     assert [name for name, _ in before.seen] == [name for name, _ in after.seen], "the calls depend on the records"
-    counts, shares = dict.fromkeys(planned, 0), dict.fromkeys(planned, 0.0)
+    counts, shares, apart = dict.fromkeys(planned, 0), dict.fromkeys(planned, 0.0), 0.0
     for (name, u), (_, v) in zip(before.seen, after.seen, strict=True):
         if u is None:
             continue
         leaf = leaf_of(planned, name)
         if leaf.draw.per == "user":
             users = int((rows(u) != rows(v)).any(axis=1).sum())
+            apart = math.hypot(apart, float(np.linalg.norm(rows(u) - rows(v))))
             counts[name] += users
             shares[name] = max(shares[name], float(users > 0))
             continue
@@ -144,9 +147,10 @@ def moved(c: Case, before: Blind, after: Blind) -> Moved:
         assert distance <= mechanism.sensitivity * (1 + 1e-9) + 1e-12, f"{name} moves further than its sensitivity"
         counts[leaf.draw.name] += int(distance > 0)
         shares[leaf.draw.name] = max(shares[leaf.draw.name], distance / mechanism.sensitivity)
+        apart = math.hypot(apart, distance / mechanism.sensitivity)
     for name, leaf in planned.items():
         assert counts[name] <= leaf.count, f"one record moves {counts[name]} values of {name}, planned are {leaf.count}"
-    return Moved(counts, shares)
+    return Moved(counts, shares, apart)
 
 
 def bases(c: Case) -> list[tuple[np.ndarray, np.ndarray, int]]:
@@ -167,7 +171,7 @@ def with_row(c: Case, base: tuple[np.ndarray, np.ndarray, int], row: Row | None)
 
 
 def enforced(c: Case, records: Records) -> tuple[np.ndarray, np.ndarray]:
-    kept = enforce(records, c.draft.analysis.data, values(c.draft))[0]
+    kept = bind.enforced(c.draft, records)[0]
     return np.asarray(kept.x), np.asarray(kept.y)
 
 
@@ -176,7 +180,8 @@ def differ(one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarr
     (x, y), (u, v) = one, other
     if len(x) != len(u):
         return abs(len(x) - len(u)) == 1
-    return int(((x != u).any(axis=1) | (y != v)).sum()) == 1
+    apart = (x != u) & ~(np.isnan(x) & np.isnan(u))  # an entry that is missing from both is one
+    return int((apart.any(axis=1) | (y != v)).sum()) == 1
 
 
 Pair = tuple[Records, Records]
@@ -198,6 +203,12 @@ def movements(c: Case, relation: str, module: Any = None, surroundings: int = 2)
                 assert differ(p, q), "the neighbours are one after enforcement"
                 found.append((moved(c, before, after), (one, other)))
     return found
+
+
+def nastiest(c: Case, relation: str, module: Any = None) -> Pair:
+    """The neighbouring pair of extreme records, beside records of the least x, whose draws are furthest apart."""
+    found = movements(c, relation, module, surroundings=1)
+    return max(found, key=lambda item: (item[0].apart, max(item[0].shares.values())))[1]
 
 
 def worst(found: list[tuple[Moved, Pair]]) -> dict[str, float]:

@@ -31,6 +31,7 @@ from dpspec.privacy.noise import PublicRandomness, StudyNoise
 from dpspec.privacy.schedule import Draw, Sampled, draws
 from dpspec.spec.expr import Name, Num
 from tests.conformance.cases import ALGORITHMS, Case, case, gallery, labels, resized
+from tests.conformance.extremes import to_listed
 from tests.conformance.replay import blind_run
 from tests.conformance.test_conformance import small
 from tests.conformance.test_replay import flat, same, with_neighbours
@@ -39,7 +40,7 @@ CENTRAL = [m for m in ALGORITHMS if "central" in m.CARD.models]
 
 #: Who may accept add-remove: each value that goes to the meter is (1/n) times a sum over the records (or the minimiser of a sum with a
 #: public ridge), n public, so one record more adds one bounded term. The others read batches of rows, or count on n, and say so.
-SAID = ("batch", "player", "contract")
+SAID = ("batch", "player", "contract", "pair", "record")
 
 
 def variants(module: ModuleType) -> list[tuple[str, Parsed]]:
@@ -110,7 +111,7 @@ def data(c: Case, m: int, kind: str, seed: int) -> Records:
         case "orthogonal":
             x = np.tile(np.eye(d)[1:2] * 1e3, (m, 1))
             x[:1] = np.eye(d)[0] * 1e3
-    return Records(x, y)
+    return Records(to_listed(c.draft, x), y)
 
 
 KINDS = ("typical", "large", "alike", "orthogonal")

@@ -12,8 +12,9 @@ from dpspec.algorithms.estimate import Estimate
 from dpspec.compiler.passes import compile_draft
 from dpspec.data.records import Records
 from dpspec.lang.source import Parsed
-from tests.conformance.cases import ALGORITHMS, IDS, Case, case, labels, public_of
-from tests.conformance.extremes import listed, made, opposite
+from dpspec.tasks.registry import of
+from tests.conformance.cases import ALGORITHMS, IDS, Case, case, labels, protected, public_of
+from tests.conformance.extremes import listed, made, moved_coordinates, opposite
 from tests.conformance.replay import blind_run, moved, movements, worst
 from tests.conformance.test_conformance import small
 
@@ -39,7 +40,7 @@ def records_of(c: Case, seed: int, size: float) -> Records:
 
 
 def labels_only(c: Case) -> bool:
-    return "labels-only" in c.release.problem.modifiers
+    return protected(c.draft) == "labels-only"
 
 
 def flat(estimate: Estimate) -> dict[str, np.ndarray]:
@@ -87,7 +88,8 @@ def with_modifier(parsed: Parsed, name: str) -> Parsed:
 
 def variant(module: ModuleType, kind: str) -> Parsed | None:
     """The small spec under a relation or a modifier, or None where the compiler refuses it."""
-    if kind == "replace-one" and small(module).analysis.privacy.labels_only:
+    privacy = small(module).analysis.privacy
+    if (privacy.attribute and kind != "attribute") or (privacy.labels_only and kind == "replace-one"):
         return None
     parsed = with_neighbours(small(module), kind) if kind in RELATIONS else with_modifier(small(module), kind)
     errors = {d.code for d in compile_draft(parsed).diagnostics if d.severity == "error"}
@@ -105,13 +107,14 @@ def test_no_pair_of_extreme_records_moves_a_draw_further_than_planned_and_the_wo
     if kind in RELATIONS[1:] and "central" not in module.CARD.models:
         pytest.skip("a local model protects each record against every other value")
     parsed = variant(module, kind)
-    if parsed is None:  # as above; label-private algorithms refuse to protect more
-        assert kind != "replace-one" or small(module).analysis.privacy.labels_only
+    if parsed is None:  # as above; algorithms that protect a part of a record refuse to protect more
+        privacy = small(module).analysis.privacy
+        assert kind != "replace-one" or privacy.labels_only or privacy.attribute
         return
     c = case(parsed)
     found = movements(c, kind, surroundings=2 if kind == "replace-one" else 1)
     furthest = max(worst(found).values())
-    if kind == "labels-only" and c.release.problem.task.kind == "estimate":
+    if kind == "labels-only" and not of(c.release.problem.task).labelled(c.release.problem.task):
         assert furthest == 0, "what has no response moved with one"
     else:
         assert furthest >= FLOOR, worst(found)
@@ -127,6 +130,9 @@ def neighbour(c: Case, records: Records, relation: str, seed: int) -> Records:
     if relation == "add-remove":
         return records_without(records, i)
     x, y = np.array(records.x), np.array(records.y)
+    if protected(c.draft) == "attribute":
+        x[i] = moved_coordinates(c.draft, x[i], seed % x.shape[1])[1 if seed % 2 else -1]
+        return made(c.draft, x, y, records.public_x)
     if not labels_only(c) and not (relation == "replace-one" and seed % 4 == 3):
         x[i] = 0.0 if relation == "zero-out" else opposite(c.draft, "x", x[i]) if listed(c.draft, "x") else -np.sign(x[i] + 1e-300) * 1e3
     if relation == "replace-one" and (seed % 2 or labels_only(c)):  # (-x, -y) is the same record to a loss of y*<w, x>: not always both

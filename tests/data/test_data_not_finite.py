@@ -47,6 +47,8 @@ def sets(variable):
         "reject interval": (rule(variable, interval(-1, 2), "reject"), True),
         "reject finite": (rule(variable, BITS, "reject"), True),
         "map": (rule(variable, BITS, "map", mapping=swap), False),
+        "map of zero to itself": (rule(variable, BITS, "map", mapping=(("1", num(1)), ("0", num(0)))), True),
+        "map of the unlisted to zero": (rule(variable, BITS, "map", mapping=(("no", num(0)), ("1", num(1)))), True),
         "declared only": (Domain(variable=variable, set=Ball(norm="l2", radius=num(1))), True),
     }
 

@@ -104,7 +104,7 @@ def test_the_subspace_of_records_with_a_mean_is_that_of_the_second_moment() -> N
 def test_rows_of_eigenvectors_are_counted_with_the_spread_of_the_sample() -> None:
     from types import SimpleNamespace
 
-    from dpspec.executor.declared import _rows
+    from dpspec.tasks._declared import _rows
 
     def law(moment: Any) -> Any:
         return SimpleNamespace(mean=np.zeros(4), covariance=np.asarray(moment))

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from dpspec.compiler.draft import BoundValue
 from dpspec.compiler.passes import compile_draft
 from dpspec.data.laws import Simulation
 from dpspec.executor import enforced as module
-from dpspec.executor import measures as m
 from dpspec.executor.bind import bound_problem
 from dpspec.executor.enforced import ROOM, Enforced, distances, enforced_law
-from dpspec.executor.measures_matrix import unmet
 from dpspec.executor.study import study
 from dpspec.executor.summary import judge, judge_with_room
 from dpspec.lang.source import parse_text
 from dpspec.report.terminal import study_text
+from dpspec.tasks.registry import of
+from dpspec.theory.bounds import BoundValue
 
 CENTRAL = """\
 analysis "t"
@@ -108,11 +107,11 @@ def test_second_moments_after_enforcement(case: str) -> None:
     assert law is not None
     want = exact * np.eye(d)
     moment = law.truth.covariance + np.outer(law.truth.mean, law.truth.mean)
-    trial = m.Trial(None, problem, truth, want)
+    trial = of(problem.task).trial(None, problem, truth, want)
     if truth.covariance is None:  # the law itself has none
         assert np.abs(moment - want).max() < 6 / math.sqrt(law.sample)
         return
-    bias, error = distances(law, m.MEASURES["max-error"], truth, m.estimand, lambda v: SimpleNamespace(**{**vars(trial), "truth": v}))
+    bias, error = distances(law, of(problem.task).measure("max-error"), truth, lambda v: replace(trial, truth=v))
     assert np.abs(moment - want).max() < ROOM * error + 1e-12 < 0.05
     assert bias == pytest.approx(np.abs(truth.covariance - want).max(), abs=ROOM * error + 1e-12)
 
@@ -160,8 +159,8 @@ def test_theta_of_clipped_responses(c: float) -> None:
     assert law is not None
     share = 2 * norm.cdf(c / math.sqrt(1.5)) - 1
     assert law.changed == pytest.approx(1 - share, abs=0.005)
-    trial = m.Trial(None, problem, truth, None)
-    bias, error = distances(law, m.MEASURES["l2-error"], truth, m.estimand, lambda v: SimpleNamespace(**{**vars(trial), "truth": v}))
+    trial = of(problem.task).trial(None, problem, truth, None)
+    bias, error = distances(law, of(problem.task).measure("l2-error"), truth, lambda v: replace(trial, truth=v))
     assert np.linalg.norm(law.truth["theta"] - share / 2) < ROOM * error < 0.05
     assert bias == pytest.approx((1 - share) / math.sqrt(2), abs=ROOM * error)
 
@@ -175,8 +174,8 @@ def test_a_mean_is_measured_against_the_mean_whatever_the_parameters_are_called(
     assert law is not None
     z = np.linspace(-9, 9, 400_001)
     mean = float(np.trapezoid(np.clip(z + 1, -1, 1) * norm.pdf(z), z))
-    assert m.estimand(m.Trial(None, problem, truth, None)) == pytest.approx([1.0, 1.0])
-    assert m.estimand(m.Trial(None, problem, law.truth, None)) == pytest.approx([mean, mean], abs=0.006)
+    assert of(problem.task).trial(None, problem, truth, None).true == pytest.approx([1.0, 1.0])
+    assert of(problem.task).trial(None, problem, law.truth, None).true == pytest.approx([mean, mean], abs=0.006)
 
 
 # --------------------------------------------------------------------------------------------------- clients that clip
@@ -219,13 +218,12 @@ def test_scaling_a_centred_normal_keeps_its_subspace_and_shrinks_its_gap() -> No
     )
     law, truth, problem, _ = law_of(text)
     assert law is not None
-    trial = m.Trial(None, problem, truth, None)
-    bias, error = distances(
-        law, m.MEASURES["subspace-distance"], truth, m.estimand, lambda v: SimpleNamespace(**{**vars(trial), "truth": v})
-    )
+    trial = of(problem.task).trial(None, problem, truth, None)
+    bias, error = distances(law, of(problem.task).measure("subspace-distance"), truth, lambda v: replace(trial, truth=v))
     assert bias < ROOM * error + 1e-3
-    assert unmet(problem, truth) == ()
-    assert any("gap" in text for text in unmet(problem, law.truth, law.parts, ROOM))  # all enforced eigenvalues together are at most 1
+    assert of(problem.task).unmet(problem, truth) == ()
+    found = of(problem.task).unmet(problem, law.truth, law.parts, ROOM)
+    assert any("gap" in text for text in found)  # all enforced eigenvalues together are at most 1
 
 
 def test_a_bound_whose_declared_gap_is_false_is_not_judged() -> None:

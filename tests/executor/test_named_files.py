@@ -24,7 +24,7 @@ import dpspec as dp
 from dpspec.compiler.plan import digest as hashed
 from dpspec.compiler.plan import meaning, release_json
 from dpspec.data import files
-from dpspec.data.files import vertices
+from dpspec.data.files import numbers as vertices
 from dpspec.data.sources import load
 from dpspec.spec.diagnostics import SpecError
 from dpspec.spec.model import CsvSource, Data

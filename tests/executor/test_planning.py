@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpspec.compiler.plan import make_plan
-from dpspec.executor.planning import least_value, trade_off
+from dpspec.executor.planning import trade_off
 from dpspec.executor.study import study
 from dpspec.lang.source import parse_text
 from tests.cli.call import call
@@ -70,10 +70,3 @@ def test_a_study_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "s.dps").write_text(SPARSE)
     assert call("plan", str(tmp_path / "s.dps"), "--constant-from", str(file)).code == 2
     assert call("plan", str(tmp_path / "s.dps"), "--constant-from", str(tmp_path / "s.dps")).code == 2
-
-
-def test_the_least_value_by_hand() -> None:
-    assert least_value(lambda n: 1 / n <= 0.001, "n", 10) == pytest.approx(1000, rel=2e-3)
-    assert least_value(lambda n: 1 / n <= 0.001, "n", 1e6) == pytest.approx(1000, rel=2e-3)
-    assert least_value(lambda e: e >= 0.3, "epsilon", 5) == pytest.approx(0.3, rel=2e-3)
-    assert least_value(lambda n: False, "n", 10) is None

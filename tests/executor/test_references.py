@@ -13,10 +13,10 @@ from scipy.sparse import csr_array
 
 from dpspec.algorithms.card import Problem
 from dpspec.data.records import GeneratedRecords, Records
-from dpspec.executor import references
 from dpspec.executor.study import study
 from dpspec.lang.source import parse_file, parse_text
 from dpspec.spec.model import EstimateTheta
+from dpspec.tasks import theta as references
 
 SPEC = """\
 analysis "a"
@@ -60,7 +60,7 @@ def test_no_square_matrix_at_large_d():
     x, theta, _ = gaussian(20, 20_000)
     records = Records(x, x @ theta)
     tracemalloc.start()
-    found, _ = references.reference(records, problem("y = <theta, x> + noise", 20_000))
+    found, _ = references.reference(records, problem("y = <theta, x> + noise", 20_000), {})
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20e6
@@ -86,7 +86,7 @@ def test_through_a_known_link():
     x, theta, rng = gaussian(3000, 4)
     u = x @ theta
     y = 2 * u + np.sin(u) / 5 + rng.uniform(-0.1, 0.1, len(u))
-    found, optimum = references.reference(Records(x, y), problem("y = a*<theta, x> + sin(<theta, x>)/5 + noise", a=2.0))
+    found, optimum = references.reference(Records(x, y), problem("y = a*<theta, x> + sin(<theta, x>)/5 + noise", a=2.0), {})
     other = levenberg(lambda w: 2 * (x @ w) + np.sin(x @ w) / 5 - y, np.zeros(4), method="lm", xtol=1e-14, ftol=1e-14).x
     assert optimum is None
     assert found == pytest.approx(other, abs=1e-6)
@@ -98,7 +98,7 @@ def test_a_link_that_is_flat_at_zero_does_not_hold_the_solver_at_zero():
     """f(u) = u^3 + u^2: f'(0) = 0, so that zero is a stationary point of the loss."""
     x, theta, _ = gaussian(500, 3)
     u = x @ theta
-    found, _ = references.reference(Records(x, u**3 + u**2), problem("y = <theta, x>^3 + <theta, x>^2 + noise", 3))
+    found, _ = references.reference(Records(x, u**3 + u**2), problem("y = <theta, x>^3 + <theta, x>^2 + noise", 3), {})
     assert found == pytest.approx(theta, abs=1e-5)
 
 
@@ -108,7 +108,7 @@ def test_logistic_likelihood(low):
 
     x, theta, rng = gaussian(800, 4)
     y = np.where(rng.random(800) < 1 / (1 + np.exp(-3 * x @ theta)), 1.0, low)
-    found, _ = references.reference(Records(x, y), problem("y ~ glm(logistic)"))
+    found, _ = references.reference(Records(x, y), problem("y ~ glm(logistic)"), {})
     other = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-12, max_iter=1000).fit(x, y).coef_[0]
     assert found == pytest.approx(other, abs=1e-5)
 
@@ -119,7 +119,7 @@ def test_poisson_likelihood(link):
 
     x, theta, rng = gaussian(800, 4)
     y = rng.poisson(np.exp(x @ theta)).astype(float)
-    found, _ = references.reference(Records(x, y), problem(f"y ~ glm({link})"))
+    found, _ = references.reference(Records(x, y), problem(f"y ~ glm({link})"), {})
     other = PoissonRegressor(alpha=0, fit_intercept=False, tol=1e-12, max_iter=1000).fit(x, y).coef_
     assert found == pytest.approx(other, abs=1e-5)
 
@@ -127,16 +127,16 @@ def test_poisson_likelihood(link):
 def test_the_identity_link_is_least_squares_and_an_unknown_link_has_no_reference():
     x, theta, rng = gaussian(50, 4)
     records = Records(x, x @ theta + rng.standard_normal(50))
-    assert references.reference(records, problem("y ~ glm(identity)"))[0] == pytest.approx(references.least_squares(records), abs=1e-6)
-    assert references.reference(records, problem("y ~ glm(probit)")) == (None, None)
-    assert references.reference(Records(x), problem("y = <theta, x> + noise")) == (None, None)
+    assert references.reference(records, problem("y ~ glm(identity)"), {})[0] == pytest.approx(references.least_squares(records), abs=1e-6)
+    assert references.reference(records, problem("y ~ glm(probit)"), {}) == (None, None)
+    assert references.reference(Records(x), problem("y = <theta, x> + noise"), {}) == (None, None)
 
 
 def test_over_a_ball_the_reference_stays_in_it():
     """By the optimality conditions: norm r, and the gradient points against w."""
     x, theta, _ = gaussian(300, 4)
     y = 5 * x @ theta
-    w, _ = references.reference(Records(x, y), problem("y = <theta, x> + noise over ball(l2, 1)"))
+    w, _ = references.reference(Records(x, y), problem("y = <theta, x> + noise over ball(l2, 1)"), {})
     gradient = x.T @ (x @ w - y) / 300
     assert np.linalg.norm(w) == pytest.approx(1, abs=1e-9)
     assert gradient == pytest.approx(-np.linalg.norm(gradient) * w, abs=1e-6)
@@ -145,7 +145,7 @@ def test_over_a_ball_the_reference_stays_in_it():
 def test_over_sparse_vectors_the_reference_is_sparse():
     x, _, rng = gaussian(400, 10)
     y = x[:, 2] * 3 - x[:, 7] * 2 + 0.1 * rng.standard_normal(400)
-    w, _ = references.reference(Records(x, y), problem("y = <theta, x> + noise over sparse(2)", 10))
+    w, _ = references.reference(Records(x, y), problem("y = <theta, x> + noise over sparse(2)", 10), {})
     expected = np.zeros(10)
     expected[[2, 7]] = np.linalg.lstsq(x[:, [2, 7]], y, rcond=None)[0]
     assert w == pytest.approx(expected, abs=1e-6)

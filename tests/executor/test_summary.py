@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpspec.compiler.draft import BoundValue
 from dpspec.executor import summary as s
+from dpspec.theory.bounds import BoundValue, best
 
 SIZES = (1_000.0, 4_000.0, 16_000.0, 64_000.0)
 #: Positive laws with mean 1: close to normal, exponential, heavier than that.
@@ -177,9 +177,9 @@ def test_between_held_and_violated_there_is_undecided() -> None:
 def test_the_best_bound_is_proved_and_explicit() -> None:
     order = BoundValue("l2-error", "order", "upper", "C/n", None, None, "proved", "order")
     claimed = BoundValue("l2-error", "explicit", "upper", "", 0.1, None, "claimed", "claimed")
-    assert s.best_bound([order, claimed], "l2-error") == order
-    assert s.best_bound([order, explicit(3.0), explicit(2.0)], "l2-error") == explicit(2.0)
-    assert s.best_bound([claimed], "l2-error") is None
+    assert best([order, claimed], "l2-error") == order
+    assert best([order, explicit(3.0), explicit(2.0)], "l2-error") == explicit(2.0)
+    assert best([claimed], "l2-error") is None
 
 
 # -------------------------------------------------------------------------------------------------------------- constants

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dpspec.compiler import measures as names
 from dpspec.compiler.draft import Target
-from dpspec.executor.measures import MEASURES
 from dpspec.executor.summary import target_json
+from dpspec.tasks.registry import tasks
 from tests.cli.call import call
 
 SPEC = """analysis "a"
@@ -36,8 +35,8 @@ def study(tmp_path, expect, task=LOGISTIC):
     return call("study", str(tmp_path / "a.dps"), "--trials", "4", "--workers", "1")
 
 
-def test_the_names_are_those_of_the_executor():
-    assert {*names.VECTOR, *names.SUBSPACE, *names.NORMS, *names.PRECISION} == set(MEASURES)
+def test_no_task_has_two_measures_of_one_name():
+    assert all(len(set(task.measurable)) == len(task.measures) for task in tasks())
 
 
 # Errors of labels and distances within ball(l2, 5): a label error is at most 1, a distance at most 10.

@@ -45,6 +45,7 @@ from dpspec.spec.model import (
     SklearnSource,
     Sparse,
 )
+from dpspec.spec.words import LOSSES
 
 ROOT = Path(__file__).parent.parent.parent
 w, x, y, a, b, n = (Name(i) for i in ("w", "x", "y", "a", "b", "n"))
@@ -505,7 +506,7 @@ def test_words_of_other_layers_are_words_here() -> None:
     normal = pytest.importorskip("dpspec.symbolic.normal")
     words = {*laws.WORDS, *normal.NAMED_LOSSES}
     assert {word for word in words if "-" in word} <= vocabulary.HYPHENATED
-    assert set(normal.NAMED_LOSSES) <= vocabulary.LOSSES
+    assert set(normal.NAMED_LOSSES) <= LOSSES
 
 
 def test_a_first_parse_loads_neither_yaml_nor_the_maker_of_tables():

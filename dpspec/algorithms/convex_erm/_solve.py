@@ -25,13 +25,10 @@ from typing import Any, Final
 import numpy as np
 
 from dpspec.algorithms.card import Problem
-from dpspec.algorithms.convex_erm._common import norm
+from dpspec.algorithms.gradients import OPERATIONS, U, norm, step_rounding
 from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.proximal import ERRORS, MOST_STEPS, Course, course, follow
 from dpspec.algorithms.sets import ConstraintSet, Vector, constraint_set
-
-U: Final = 2.0**-53
-OPERATIONS: Final = 64  # of one slope and of the last sums, with room
 
 #: Gradients are summed over so many records at a time and these sums exactly: rounding does not grow with their number.
 _ROWS: Final = 2048
@@ -85,11 +82,6 @@ def reach(
     step = step_rounding(over, d, plain) * (2 * steep * longest + pull)
     error = share * lost + U * (data + step + 4 * (strong * longest + linear))
     return Reach(ERRORS * error, course(steep, strong, far, tolerance))
-
-
-def step_rounding(over: ConstraintSet, d: int, plain: bool) -> int:
-    """Of a point and its prox, in u: sorted sums and roots of all coordinates are off by more than entries that are clipped or scaled."""
-    return 8 if plain and over.kind in ("reals", "l2", "linf", "box") else 8 + 4 * d
 
 
 def unreached(p: Problem, tolerance: float, extra: float, linear: float = 0.0) -> str | None:

@@ -25,6 +25,9 @@ from dpspec.algorithms.convex_erm._solve import FLOOR, stationary, unreached
 from dpspec.algorithms.convex_erm.output_perturbation import noise_energy
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH_SOURCE
+from dpspec.algorithms.objective import Objective
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.mechanisms.norm_laplace import NormLaplace, output_perturbation_sensitivity
 from dpspec.privacy.schedule import Draw, Tree
@@ -101,7 +104,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("output", NormLaplace(s, p.d) if is_pure(p) else Gaussian(s, p.d))
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     assert p.loss is not None
     f = p.objective
     at_zero, lost = p.loss.at_zero, p.loss.gradient_error()

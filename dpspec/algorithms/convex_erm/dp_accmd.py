@@ -21,6 +21,9 @@ from dpspec.algorithms.convex_erm._common import mean_sensitivity, noisy_gradien
 from dpspec.algorithms.convex_erm._mirror import geometry
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
+from dpspec.algorithms.objective import Objective
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Repeat, Tree
 
@@ -87,11 +90,16 @@ CARD = Card(
             _EVIDENCE + "test_dp_accmd_spends_its_budget_exactly",
             "text",
         ),
-        Fault("000 Theorem 3.1.7: no V(x*, x_0)", "the proof ends with a factor sqrt(V(x*, x_0))", "the explicit bound", "utility"),
+        Fault(
+            "000 Theorem 3.1.7: no V(x*, x_0)",
+            "the proof ends with a factor sqrt(V(x*, x_0))",
+            "docs/faults.md#mirror-descent-distance",
+            "utility",
+        ),
         Fault(
             "000 Algorithm 3.1.4: alpha = (k + 2)/(4 L)",
             "the smoothness constant in the set's norm is L |C|_2^2: alpha = (k + 2)/(4 L |C|_2^2)",
-            "the explicit bound",
+            "docs/faults.md#mirror-descent-step",
             "utility",
         ),
     ),
@@ -119,7 +127,7 @@ def _smooth(p: Problem, l2: float) -> float:
     return (p.loss.smooth + p.loss.l2) * l2**2
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     f, shape = p.objective, geometry(p)
     assert shape is not None
     R, Lb = shape.radius, _smooth(p, shape.radius * shape.l2)

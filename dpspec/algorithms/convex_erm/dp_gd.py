@@ -49,7 +49,10 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.convex_erm._common import mean_sensitivity, noisy_gradient, refused
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
+from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import Vector, constraint_set
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Repeat, Tree
 
@@ -228,7 +231,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Repeat(Draw("gradient", Gaussian(mean_sensitivity(p), p.d)), t.T)
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     f = p.objective
 
     def gradient(w: Vector) -> Vector:

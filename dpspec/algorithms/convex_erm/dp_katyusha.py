@@ -36,6 +36,9 @@ from dpspec.algorithms.convex_erm._reduced import BATCH, REACH, TAIL, TAU, bad_b
 from dpspec.algorithms.convex_erm.dp_svrg import printed
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
+from dpspec.algorithms.objective import Objective
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
 _EVIDENCE = "tests/algorithms/convex/test_variance_reduction_faults.py::"
@@ -158,7 +161,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return tree(p, t, t.T * t.m, 1)
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     assert p.loss is not None
     f, growth, kept = p.objective, 1 + t.eta * p.loss.l2, math.ceil(t.tail * t.T)
     x = z = f.over.start(p.d)

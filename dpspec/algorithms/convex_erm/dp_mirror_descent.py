@@ -20,6 +20,9 @@ from dpspec.algorithms.convex_erm._common import mean_sensitivity, noisy_gradien
 from dpspec.algorithms.convex_erm._mirror import Geometry, geometry
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
+from dpspec.algorithms.objective import Objective
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Repeat, Tree
 
@@ -103,7 +106,7 @@ def _terms(p: Problem, t: Tunables, shape: Geometry, scale: float) -> tuple[floa
     return float(math.sqrt(2 * shape.far / t.T) * min(t.pace / steep, 1 / noise)), steep
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     f, shape = p.objective, geometry(p)
     assert shape is not None
     eta, _ = _terms(p, t, shape, release.scale("gradient"))

@@ -29,7 +29,10 @@ from dpspec.algorithms.convex_erm._common import exact_gradient, mean_sensitivit
 from dpspec.algorithms.convex_erm._reduced import bad_batch
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
+from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import constraint_set
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Repeat, Sampled, Tree
 
@@ -134,7 +137,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Repeat(Sampled(Draw("gradient", Gaussian(mean_sensitivity(p, t.b), p.d)), method, t.b / p.n, p.n), t.T)
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     f, s = p.objective, mean_sensitivity(p, t.b)
     w = f.over.start(p.d)
     total = np.zeros(p.d)

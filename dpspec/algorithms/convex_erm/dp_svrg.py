@@ -36,6 +36,9 @@ from dpspec.algorithms.convex_erm._common import exact_gradient, prox, refused, 
 from dpspec.algorithms.convex_erm._reduced import BATCH, REACH, TAIL, TAU, anchored, bad_batch, difference, noise, spent_at_least, tree
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
+from dpspec.algorithms.objective import Objective
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
 _EVIDENCE = "tests/algorithms/convex/test_variance_reduction_faults.py::"
@@ -166,7 +169,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return tree(p, t, t.T, t.m)
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     f, kept = p.objective, math.ceil(t.tail * t.T)
     z, averaged = f.over.start(p.d), np.zeros(p.d)
     for epoch in range(t.T):

@@ -32,6 +32,9 @@ from dpspec.algorithms.convex_erm._reduced import BATCH, REACH, TAU, bad_batch, 
 from dpspec.algorithms.convex_erm.dp_svrg import printed
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
+from dpspec.algorithms.objective import Objective
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
 _EVIDENCE = "tests/algorithms/convex/test_variance_reduction_faults.py::"
@@ -131,7 +134,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return tree(p, t, steps(t), 1)
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     f = p.objective
     x = z = f.over.start(p.d)
     for epoch in range(1, t.T + 1):

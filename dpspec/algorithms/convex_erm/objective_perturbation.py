@@ -30,7 +30,10 @@ from dpspec.algorithms.convex_erm._common import STRENGTH_ANY, distance, is_pure
 from dpspec.algorithms.convex_erm._solve import FLOOR, stationary, unreached
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH_SOURCE
+from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import Vector
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.norm_laplace import NormLaplace
 from dpspec.privacy.mechanisms.objective import ObjectivePerturbation
 from dpspec.privacy.mechanisms.objective_gaussian import GaussianObjective
@@ -198,7 +201,7 @@ def _gaussian(p: Problem, t: Tunables) -> GaussianObjective:
     return GaussianObjective(p.n, p.d, p.loss.lipschitz, p.loss.smooth, p.loss.l2, delta, t.tolerance, _ridge(t), moved(p))
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     assert p.loss is not None
     f, B, L, error = p.objective, p.loss.smooth, p.loss.lipschitz, p.loss.gradient_error()
     public = _ridge(t) if is_pure(p) else 0.0  # the pure mechanism counts the public ridge as part of the objective

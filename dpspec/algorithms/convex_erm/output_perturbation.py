@@ -26,10 +26,13 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.convex_erm._common import STRENGTH_ANY, distance, is_pure, mean_sensitivity, norm, refused
-from dpspec.algorithms.convex_erm._solve import OPERATIONS, U, step_rounding
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH_SOURCE
+from dpspec.algorithms.gradients import OPERATIONS, U, step_rounding
+from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import constraint_set
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.mechanisms.norm_laplace import NormLaplace
 from dpspec.privacy.schedule import Draw, Tree
@@ -93,7 +96,7 @@ CARD = Card(
         Fault(
             "000 section 3.1.5: the comparator DP-GD",
             "the cited paper is output perturbation; noisy gradient descent is dp-gd, and both are here",
-            "dpspec.algorithms.convex_erm.dp_gd",
+            "docs/faults.md#comparator-of-output-perturbation",
             "text",
         ),
     ),
@@ -150,7 +153,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("output", NormLaplace(s, p.d) if is_pure(p) else Gaussian(s, p.d))
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     f = p.objective
     w = f.over.start(p.d)
     for _ in range(t.T):

@@ -7,13 +7,14 @@ Source: 000, sections 3.1.3 and 3.1.5. Study mode only: the result depends on th
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.convex_erm._common import norm, prox, refused
 from dpspec.algorithms.estimate import Estimate
+from dpspec.algorithms.objective import Objective
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
 CARD = Card(
@@ -49,7 +50,7 @@ CARD = Card(
         Fault(
             "000 section 3.1.5: the optimality gap is plotted against the exact optimum",
             "the optimum is a function of the records: the gap is a diagnostic of a study and must not be released",
-            "dpspec run writes no measure of error",
+            "docs/faults.md#optimum-is-private",
             "text",
         ),
     ),
@@ -67,7 +68,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     raise ValueError("a reference draws no noise")
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door | None) -> Estimate:
     """``release.public`` picks the records of SVRG."""
     assert p.loss is not None
     f = p.objective
@@ -79,6 +80,7 @@ def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
             if norm(z - before) <= t.tolerance * max(1.0, norm(z)):
                 break
         return Estimate(z)
+    assert release is not None, "its public order comes with the meter"
     picks = release.public.generator("svrg")
     for _ in range(t.T):
         full, x, total = f.data_gradient(z, records, p.n), z, np.zeros(p.d)

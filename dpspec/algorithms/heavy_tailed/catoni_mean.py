@@ -42,7 +42,12 @@ CARD = Card(
             _EVIDENCE + "test_the_bare_closed_form_breaks_its_bound",
             "privacy",
         ),
-        Fault("000 Algorithm 3.2.8: beta = log(1/zeta), Lemma 3.2.3: 2 log(1/zeta)", "one rate; beta is a parameter", "algebra", "text"),
+        Fault(
+            "000 Algorithm 3.2.8: beta = log(1/zeta), Lemma 3.2.3: 2 log(1/zeta)",
+            "one rate; beta is a parameter",
+            "docs/faults.md#catoni-one-rate",
+            "text",
+        ),
     ),
     role="primitive",
 )

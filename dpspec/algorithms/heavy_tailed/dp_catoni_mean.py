@@ -28,6 +28,8 @@ from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms import sums
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Tree
 
@@ -38,7 +40,7 @@ CARD = Card(
     id="dp-catoni-mean",
     title="Mean of heavy-tailed records by smoothed soft truncation",
     family="heavy_tailed",
-    task="estimate",
+    task="mean",
     models=("central",),
     guarantees=("approx", "zcdp", "gdp"),
     sources=(
@@ -53,8 +55,8 @@ CARD = Card(
     tunables={
         "zeta": Tunable("1/20", "the probability that the bound fails", minimum=1e-12, maximum=0.5),
         "tau": Tunable(
-            "moment_bound_x^(2/moment_order_x) else moment_bound^(2/moment_order)",
-            "the second moment of a coordinate, from the declared moment of order 2 or more (Jensen)",
+            "moment_bound_x^(2/moment_order_x) else moment_bound^(2/moment_order) else x_linf^2 else moment_bound_x",
+            "the second moment of a coordinate, from the declared moment of order 2 or more (Jensen), or the largest square of the domain",
             minimum=1e-300,
         ),
         "strength": Tunable(
@@ -133,9 +135,17 @@ CARD = Card(
             "utility",
         ),
         Fault(
-            "000 (3.80), 002 (18): sigma^2 = O(.)", "exact calibration of the sensitivity 2 cap(beta) s sqrt(d)/n", "the plan", "utility"
+            "000 (3.80), 002 (18): sigma^2 = O(.)",
+            "exact calibration of the sensitivity 2 cap(beta) s sqrt(d)/n",
+            "docs/faults.md#catoni-exact-noise",
+            "utility",
         ),
-        Fault("002 Theorem 2: with probability 1 - zeta", "1 - 4 zeta is what is proved; log(4d/zeta) here", "proof", "text"),
+        Fault(
+            "002 Theorem 2: with probability 1 - zeta",
+            "1 - 4 zeta is what is proved; log(4d/zeta) here",
+            "docs/faults.md#catoni-four-events",
+            "text",
+        ),
     ),
     cost={"gradients": "n", "rounds": "1", "memory_bytes": "8*(n*d + 12*262144)"},
     spec="specs/heavy_tailed/dp-catoni-mean.dps",
@@ -172,7 +182,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("mean", Gaussian(sensitivity(p, t), p.d))
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     total = sums.Sum(p.d)
     for x, _ in records.blocks(sums.block_rows(1 << 15, p.d, 64)):
         total.add(robust.column_sums(x, np.ones(x.shape[0]), t.s, t.beta))

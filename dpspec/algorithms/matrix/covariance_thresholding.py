@@ -6,11 +6,12 @@ sigma_ij 1[|sigma_ij| > gamma*sqrt(log d/n)], then the positive part. Source: 00
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from dpspec.algorithms.card import Bound, Card, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.matrix._moment import kept_above, positive_part, second_moment
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
 CARD = Card(
@@ -38,7 +39,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     raise ValueError("a reference draws no noise")
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door | None) -> Estimate:
     """``release`` is not used."""
     tau = float(t.gamma) * math.sqrt(math.log(max(p.d, 2)) / p.n)
     return Estimate(positive_part(kept_above(second_moment(records), tau)))

@@ -47,6 +47,8 @@ from dpspec.algorithms.matrix._deviation import FAILURE
 from dpspec.algorithms.matrix._moment import nuclear_sensitivity, second_moment, wishart_rounding
 from dpspec.algorithms.matrix._precision import PENALTY, SPARSE, largest_factor, noise_too_large, precision_of
 from dpspec.algorithms.matrix.dp_precision_covariance import frobenius, one_sided_refusal
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.wishart import SymmetrisedWishart
 from dpspec.privacy.mechanisms.wishart_one_sided import Wishart
 from dpspec.privacy.schedule import Draw, Tree
@@ -58,7 +60,7 @@ CARD = Card(
     id="distributed-precision-wishart",
     title="Sparse precision matrix from players' Wishart shares (server trusted, or secure aggregation declared)",
     family="matrix",
-    task="estimate",
+    task="precision",
     models=("central",),
     guarantees=("approx", "pure"),
     sources=(Source("000", "6.3.5", "Algorithm 6.3.52", ("Theorem 6.3.4", "Theorem 6.3.6")),),
@@ -140,7 +142,7 @@ CARD = Card(
         Fault(
             "000, Algorithm 6.3.52: k = m - n",
             "negative for n > m; then every player still adds one vector, which is more noise",
-            "module text",
+            "docs/faults.md#players-without-degrees",
             "utility",
         ),
     ),
@@ -190,7 +192,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("sum", mechanism(p, t))
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     m = mechanism(p, t)
     moment = release.draw("sum", second_moment(records, n=p.n), sensitivity=m.sensitivity)
     if isinstance(m, Wishart) and t.centre == "on":

@@ -32,6 +32,8 @@ from dpspec.algorithms.matrix._common import (
 )
 from dpspec.algorithms.matrix._deviation import FAILURE, gaussian_max, gaussian_operator, sampling_max, sampling_operator
 from dpspec.algorithms.matrix._moment import frobenius_sensitivity, positive_part, rounded, second_moment
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.mechanisms.symmetric import GaussianSymmetric
 from dpspec.privacy.schedule import Draw, Tree
@@ -40,7 +42,7 @@ CARD = Card(
     id="dp-covariance-gaussian",
     title="Covariance by one symmetric Gaussian matrix",
     family="matrix",
-    task="estimate",
+    task="covariance",
     models=("central",),
     guarantees=("approx", "zcdp", "gdp"),
     sources=(
@@ -93,8 +95,13 @@ CARD = Card(
             "tests/algorithms/matrix/test_matrix_central.py::test_the_printed_covariance_bound_misses_the_sampling_error",
             "utility",
         ),
-        Fault("000, after (6.17): the estimator may be indefinite", "psd = on projects it", "option psd", "text"),
-        Fault("000, Table 6.5: SULQ (printed SQLU) without a scale", "d*r^2/n over d^2 queries, stated here", "module text", "text"),
+        Fault("000, after (6.17): the estimator may be indefinite", "psd = on projects it", "docs/faults.md#indefinite-estimate", "text"),
+        Fault(
+            "000, Table 6.5: SULQ (printed SQLU) without a scale",
+            "d*r^2/n over d^2 queries, stated here",
+            "docs/faults.md#scale-of-sulq",
+            "text",
+        ),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "64*d*d"},
     spec="specs/matrix/dp-covariance-gaussian.dps",
@@ -123,7 +130,7 @@ def noisy_moment(records: Any, p: Problem, noise: str, release: Any) -> np.ndarr
     return np.asarray((out + out.T) / 2)
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     moment = noisy_moment(records, p, t.noise, release)
     if t.psd == "on":
         return Estimate(positive_part(moment), {"moment": moment})

@@ -45,6 +45,8 @@ from dpspec.algorithms.matrix._common import (
 from dpspec.algorithms.matrix._deviation import FAILURE, gaussian_frobenius, laplace_frobenius, symmetrised_frobenius, wishart_frobenius
 from dpspec.algorithms.matrix._moment import frobenius_sensitivity, l1_sensitivity, nuclear_sensitivity, second_moment, wishart_rounding
 from dpspec.algorithms.matrix._precision import PENALTY, SPARSE, largest_factor, noise_too_large, precision_of
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.symmetric import GaussianSymmetric, LaplaceSymmetric, second_moment_l1_sensitivity
 from dpspec.privacy.mechanisms.wishart import SymmetrisedWishart
 from dpspec.privacy.mechanisms.wishart_one_sided import Wishart
@@ -57,7 +59,7 @@ CARD = Card(
     id="dp-precision-covariance",
     title="Sparse precision matrix: graphical lasso of a perturbed covariance",
     family="matrix",
-    task="estimate",
+    task="precision",
     models=("central",),
     guarantees=("approx", "zcdp", "gdp", "pure"),
     sources=(
@@ -159,8 +161,13 @@ CARD = Card(
             _CENTRAL + "test_the_wishart_calibration_is_valid_and_below_the_printed_one",
             "utility",
         ),
-        Fault("000, Theorem 6.3.6: delta in (0, 1/eps)", "(0, 1/e), Lemma 6.3.1", "itself", "text"),
-        Fault("000, Table 6.5: Wishart at epsilon 1 and 1.5", "the theorem needs epsilon < 1", "itself", "text"),
+        Fault("000, Theorem 6.3.6: delta in (0, 1/eps)", "(0, 1/e), Lemma 6.3.1", "docs/faults.md#range-of-delta", "text"),
+        Fault(
+            "000, Table 6.5: Wishart at epsilon 1 and 1.5",
+            "the theorem needs epsilon < 1",
+            "docs/faults.md#epsilon-outside-the-theorem",
+            "text",
+        ),
         Fault(
             "000, Theorem 6.3.5: l1 sensitivity 2d/n",
             "sqrt(d(d+3)/2)/n suffices",
@@ -170,7 +177,7 @@ CARD = Card(
         Fault(
             "000, Remark 6.3.2: Wishart beats Laplace for pure DP",
             "it compares with a mechanism that is not private; the symmetrised one does",
-            "itself",
+            "docs/faults.md#comparison-with-what-is-not-private",
             "text",
         ),
         Fault(
@@ -225,7 +232,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("moment", mechanism(p, t.noise))
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     m = mechanism(p, t.noise)
     moment = release.draw("moment", second_moment(records, n=p.n), sensitivity=m.sensitivity)
     if isinstance(m, Wishart) and t.centre == "on":

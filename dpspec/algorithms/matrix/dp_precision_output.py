@@ -33,6 +33,8 @@ from dpspec.algorithms.matrix._lasso import Band, within
 from dpspec.algorithms.matrix._moment import frobenius_sensitivity, positive_part, second_moment
 from dpspec.algorithms.matrix._precision import SPARSE
 from dpspec.algorithms.proximal import MOST_STEPS
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.symmetric import GaussianSymmetric
 from dpspec.privacy.mechanisms.wishart import SymmetrisedWishart
 from dpspec.privacy.schedule import Draw, Tree
@@ -49,7 +51,7 @@ CARD = Card(
     id="dp-precision-output",
     title="Sparse precision matrix: noise on the graphical lasso",
     family="matrix",
-    task="estimate",
+    task="precision",
     models=("central",),
     guarantees=("pure", "approx", "zcdp", "gdp"),
     sources=(Source("000", "6.3.4", "Algorithm 6.3.50", ("Theorem 6.3.1", "Theorem 6.3.2", "Lemma 6.3.5", "Lemma 6.3.6")),),
@@ -114,7 +116,7 @@ CARD = Card(
             "privacy",
         ),
         Fault(
-            "000, (6.98): |S - S'|_F <= 2/n", "sqrt(2)/n", "tests/privacy/test_mechanisms.py, sensitivities of second moments", "utility"
+            "000, (6.98): |S - S'|_F <= 2/n", "sqrt(2)/n", "tests/privacy/test_mechanisms.py::test_second_moment_sensitivities", "utility"
         ),
         Fault(
             "000, Algorithm 6.3.50: noise of mean (d+1) C is added and never subtracted",
@@ -122,7 +124,7 @@ CARD = Card(
             "tests/algorithms/matrix/test_matrix_central.py::test_one_sided_noise_shrinks_the_precision_to_nothing",
             "utility",
         ),
-        Fault("000, proof of Theorem 6.3.1: (6.3.5)", "Lemma 6.3.5", "itself", "text"),
+        Fault("000, proof of Theorem 6.3.1: (6.3.5)", "Lemma 6.3.5", "docs/faults.md#numbers-of-references", "text"),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "80*d*d"},
     spec="specs/matrix/dp-precision-output.dps",
@@ -190,7 +192,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("theta", mechanism(p, t))
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     m = mechanism(p, t)
     theta = within(second_moment(records, n=p.n), band(p, t, max(1.0, records.n / p.n)), tolerance(p, t))
     noisy = release.draw("theta", theta, sensitivity=m.sensitivity)

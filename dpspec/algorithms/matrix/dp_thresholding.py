@@ -36,13 +36,15 @@ from dpspec.algorithms.matrix._common import (
 from dpspec.algorithms.matrix._moment import kept_above, positive_part
 from dpspec.algorithms.matrix.dp_covariance_gaussian import mechanism, noisy_moment
 from dpspec.algorithms.sets import Vector
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Draw, Tree
 
 CARD = Card(
     id="dp-thresholding",
     title="Sparse covariance by thresholding a noisy second moment",
     family="matrix",
-    task="estimate",
+    task="covariance",
     models=("central",),
     guarantees=("approx", "zcdp", "gdp"),
     sources=(Source("000", "6.2.3", "Algorithm 6.2.48", ("Theorem 6.2.1", "Theorem 6.2.2", "Corollary 6.2.1", "Lemma 6.2.3")),),
@@ -111,7 +113,7 @@ CARD = Card(
         Fault(
             "000, Corollary 6.2.1: l_w operator norms of Sigma+",
             "the positive part is not bounded in the l1 or linf operator norm; use psd = off",
-            "re-derivation in the catalogue, part 06",
+            "docs/faults.md#positive-part-in-other-norms",
             "utility",
         ),
         Fault(
@@ -120,13 +122,20 @@ CARD = Card(
             TESTS + "test_the_output_depends_on_the_records_through_metered_draws_only",
             "privacy",
         ),
-        Fault("000, (6.19), (6.23): 1 <= i, j <= n; lambda+ without index", "1 <= i, j <= p; lambda_i+", "itself", "text"),
-        Fault("000, proof of Theorem 6.2.2, case 3: '<=' twice", "the second is '>= tau'", "itself", "text"),
-        Fault("000, (6.59): E n_ij^8 = O(1/(n eps))", "sigma_1^8, far smaller; harmless", "itself", "text"),
+        Fault(
+            "000, (6.19), (6.23): 1 <= i, j <= n; lambda+ without index",
+            "1 <= i, j <= p; lambda_i+",
+            "docs/faults.md#indices-of-a-matrix",
+            "text",
+        ),
+        Fault(
+            "000, proof of Theorem 6.2.2, case 3: '<=' twice", "the second is '>= tau'", "docs/faults.md#both-cases-of-a-threshold", "text"
+        ),
+        Fault("000, (6.59): E n_ij^8 = O(1/(n eps))", "sigma_1^8, far smaller; harmless", "docs/faults.md#eighth-moment", "text"),
         Fault(
             "000, section 6.2.6: 'with eps increases (more private) the error becomes larger'",
             "a smaller epsilon is more private",
-            "itself",
+            "docs/faults.md#direction-of-epsilon",
             "text",
         ),
     ),
@@ -143,7 +152,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("moment", mechanism(p, t.noise))
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     moment = noisy_moment(records, p, t.noise, release)
     return thresholded(moment, tau(p, t, release.scale("moment")), t.psd == "on")
 

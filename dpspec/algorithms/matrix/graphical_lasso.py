@@ -8,8 +8,6 @@ Theta_ii > 0. It is slow and may miss its tolerance for rho below about 0.01. St
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Need, Problem, Source, Tunables
@@ -17,6 +15,8 @@ from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.matrix._lasso import graphical_lasso
 from dpspec.algorithms.matrix._moment import second_moment
 from dpspec.algorithms.matrix._precision import PENALTY
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
 CARD = Card(
@@ -55,7 +55,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     raise ValueError("a reference draws no noise")
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door | None) -> Estimate:
     """``release`` is not used."""
     moment, rho = second_moment(records), float(t.penalty)
     if t.solver == "sklearn":

@@ -21,6 +21,8 @@ from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.matrix._common import CLIP_LOCAL, LOCAL_X, RADIUS, TESTS, printed_gaussian, sensitivity_fault, wrong_task
 from dpspec.algorithms.matrix._deviation import FAILURE, gaussian_operator, sampling_operator
 from dpspec.algorithms.matrix._moment import blocks, leading
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.channels.gaussian_outer import GaussianOuter
 from dpspec.privacy.schedule import Draw, Tree
 
@@ -28,7 +30,7 @@ CARD = Card(
     id="ldp-pca-gaussian",
     title="Principal subspace from one noisy second moment a user",
     family="matrix",
-    task="estimate",
+    task="subspace",
     models=("nldp", "sldp"),
     guarantees=("approx", "zcdp", "gdp"),
     sources=(Source("000", "6.1.3", "Algorithm 6.1.46", ("Theorem 6.1.1", "Theorem 6.1.2")),),
@@ -92,7 +94,7 @@ CARD = Card(
         Fault(
             "000, Theorem 6.1.2: probability 1 - exp(-C p) - p^(-C)",
             "the proof gives 1 - exp(-C) - p^(-C)",
-            "re-derivation in the catalogue, part 06",
+            "docs/faults.md#probability-without-d",
             "utility",
         ),
         Fault(
@@ -101,7 +103,12 @@ CARD = Card(
             "tests/algorithms/matrix/test_matrix_local.py::test_the_printed_experiment_is_below_the_noise",
             "utility",
         ),
-        Fault("000, Algorithm 6.1.46: the message is X~X~^T", "the noisy message is not of rank one", "its own step 2", "text"),
+        Fault(
+            "000, Algorithm 6.1.46: the message is X~X~^T",
+            "the noisy message is not of rank one",
+            "docs/faults.md#rank-of-a-message",
+            "text",
+        ),
         Fault(
             "000, section 6.1.5: real data, E X = 0 assumed",
             "subtracting the empirical mean, or dividing by empirical deviations, is one more release and is not "
@@ -133,7 +140,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("moment", GaussianOuter(p.d, t.r), per="user")
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     moment = release.mean_blocks("moment", blocks(records))
     values, vectors = leading(moment, int(p.facts["rank"]))
     return Estimate(vectors, {"moment": moment, "eigenvalues": values})

@@ -24,6 +24,8 @@ from dpspec.algorithms.matrix._common import CLIP_LOCAL, EXISTS, LOCAL_X, RADIUS
 from dpspec.algorithms.matrix._deviation import FAILURE, gaussian_frobenius, symmetrised_frobenius
 from dpspec.algorithms.matrix._moment import blocks
 from dpspec.algorithms.matrix._precision import PENALTY, SPARSE, largest_factor, noise_too_large, precision_of
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.channels.gaussian_outer import GaussianOuter
 from dpspec.privacy.channels.wishart_outer import WishartOuter
 from dpspec.privacy.schedule import Draw, Tree
@@ -32,7 +34,7 @@ CARD = Card(
     id="ldp-precision",
     title="Sparse precision matrix from one noisy second moment a user",
     family="matrix",
-    task="estimate",
+    task="precision",
     models=("nldp", "sldp"),
     guarantees=("approx", "zcdp", "gdp", "pure"),
     sources=(Source("000", "6.3.5", "Algorithm 6.3.53", ("Theorem 6.3.8",)),),
@@ -79,7 +81,7 @@ CARD = Card(
             "tests/algorithms/matrix/test_matrix_local.py::test_the_pure_channel_is_private_and_unbiased",
             "utility",
         ),
-        Fault("000, Theorem 6.3.8: 'Algorithm 4'", "Algorithm 6.3.53", "itself", "text"),
+        Fault("000, Theorem 6.3.8: 'Algorithm 4'", "Algorithm 6.3.53", "docs/faults.md#numbers-of-references", "text"),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*d*(d + 1)/2", "memory_bytes": "80*d*d"},
     spec="specs/matrix/ldp-precision.dps",
@@ -100,7 +102,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("moment", channel(p, t), per="user")
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     return precision_of(release.mean_blocks("moment", blocks(records)), t.penalty)
 
 

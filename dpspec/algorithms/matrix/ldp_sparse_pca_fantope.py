@@ -29,6 +29,8 @@ from dpspec.algorithms.matrix._common import CLIP_LOCAL, LOCAL_X, RADIUS, printe
 from dpspec.algorithms.matrix._deviation import FAILURE, gaussian_max, sampling_max
 from dpspec.algorithms.matrix._moment import blocks, leading
 from dpspec.algorithms.matrix.ldp_pca_gaussian import rank_refusal
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.channels.gaussian_outer import GaussianOuter
 from dpspec.privacy.schedule import Draw, Tree
 
@@ -38,7 +40,7 @@ CARD = Card(
     id="ldp-sparse-pca-fantope",
     title="Row-sparse principal subspace and its support, one noisy second moment a user",
     family="matrix",
-    task="estimate",
+    task="subspace",
     models=("nldp", "sldp"),
     guarantees=("approx", "zcdp", "gdp"),
     sources=(
@@ -131,7 +133,10 @@ CARD = Card(
             "utility",
         ),
         Fault(
-            "000, proof of Theorem 6.1.4: P(|Z|_max > t) <= 2 p^2 exp(-t^2/sigma^2)", "exp(-t^2/(2 sigma^2))", "Gaussian tail", "utility"
+            "000, proof of Theorem 6.1.4: P(|Z|_max > t) <= 2 p^2 exp(-t^2/sigma^2)",
+            "exp(-t^2/(2 sigma^2))",
+            "docs/faults.md#gaussian-tail",
+            "utility",
         ),
         Fault(
             "000, Algorithm 6.1.47, lines 7 to 12: return inside the loop, no stopping rule, rho without a value, projection not given",
@@ -142,13 +147,16 @@ CARD = Card(
         Fault(
             "000, equation (6.6): (8 lambda_1 + gap)/gap^2 to the first power",
             "the second condition of Lemma 6.1.17 gives lambda <= gap^2/(4 s (gap + 8 lambda_1)), squared when solved for n",
-            "re-derivation in the catalogue, part 06",
+            "docs/faults.md#second-condition",
             "utility",
         ),
         Fault(
-            "000, Theorem 6.1.5: lambda has lambda_1 in the proof and not in the statement", "two terms as above", "its own proof", "text"
+            "000, Theorem 6.1.5: lambda has lambda_1 in the proof and not in the statement",
+            "two terms as above",
+            "docs/faults.md#second-condition",
+            "text",
         ),
-        Fault("000, Theorem 6.1.5: signal condition on Sigma_ij", "on |Sigma_ij|", "Lei and Vu 2015", "text"),
+        Fault("000, Theorem 6.1.5: signal condition on Sigma_ij", "on |Sigma_ij|", "docs/faults.md#signs-of-a-covariance", "text"),
         Fault(
             "000, Table 6.2: Leukemia, k = 10, error 4.518",
             "|VV' - WW'|_F is at most sqrt(2 k) = 4.472",
@@ -158,7 +166,7 @@ CARD = Card(
         Fault(
             "000, Tables 6.1 and 6.2: Colon, s = 20: 3.058 at epsilon 2, 3.013 at epsilon 1",
             "run-to-run spread; no intervals given",
-            "itself",
+            "docs/faults.md#spread-of-runs",
             "text",
         ),
         Fault(
@@ -167,7 +175,12 @@ CARD = Card(
             _LOCAL + "test_the_printed_tables_are_out_of_reach",
             "utility",
         ),
-        Fault("000, section 6.1: lower bound ks log p in the introduction", "s(k + log p) in Theorem 6.1.3", "itself", "text"),
+        Fault(
+            "000, section 6.1: lower bound ks log p in the introduction",
+            "s(k + log p) in Theorem 6.1.3",
+            "docs/faults.md#two-lower-bounds",
+            "text",
+        ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*d*(d + 1)/2", "memory_bytes": "64*d*d"},
     spec="specs/matrix/ldp-sparse-pca-fantope.dps",
@@ -190,7 +203,7 @@ def penalty(p: Problem, t: Tunables, scale: float) -> float:
     return float(t.penalty) / float(t.alpha) * (noise + sampling_max(p.n, p.d, t.r, FAILURE / 2))
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     moment = release.mean_blocks("moment", blocks(records))
     k = int(p.facts["rank"])
     found = _fantope.select(moment, k, penalty(p, t, release.scale("moment")), tolerance=t.tolerance, steps=t.steps)

@@ -17,6 +17,8 @@ from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.matrix._common import CLIP_LOCAL, LOCAL_X, RADIUS, TESTS, printed_gaussian, sensitivity_fault, wrong_task
 from dpspec.algorithms.matrix._moment import blocks
 from dpspec.algorithms.matrix.dp_thresholding import bound_value, tau, threshold_warning, thresholded
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.channels.gaussian_outer import GaussianOuter
 from dpspec.privacy.schedule import Draw, Tree
 
@@ -26,7 +28,7 @@ CARD = Card(
     id="ldp-thresholding",
     title="Sparse covariance from one noisy second moment a user, thresholded",
     family="matrix",
-    task="estimate",
+    task="covariance",
     models=("nldp", "sldp"),
     guarantees=("approx", "zcdp", "gdp"),
     sources=(
@@ -90,19 +92,19 @@ CARD = Card(
         Fault(
             "000, Lemma 6.2.7: the loss of the hard family is (k alpha_n)^2/p",
             "times c^2 with c <= 1/(10 p)",
-            "re-derivation in the catalogue, part 06",
+            "docs/faults.md#constant-of-the-hard-family",
             "utility",
         ),
         Fault(
             "000, Theorem 6.2.5: square inside the integral",
             "outside (its own source [98])",
-            "re-derivation in the catalogue, part 06",
+            "docs/faults.md#square-outside",
             "text",
         ),
         Fault(
             "000, after Theorem 6.2.7: 'optimal'",
             "(epsilon, delta) above, pure epsilon below, and the lower bound is not proved",
-            "itself",
+            "docs/faults.md#optimal-under-two-guarantees",
             "text",
         ),
     ),
@@ -119,7 +121,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("moment", GaussianOuter(p.d, t.r), per="user")
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     moment = release.mean_blocks("moment", blocks(records))
     return thresholded(moment, tau(p, t, release.scale("moment") / math.sqrt(p.n)), t.psd == "on")
 

@@ -6,12 +6,12 @@ sections 6.1.3 and 6.1.4. Study mode only.
 
 from __future__ import annotations
 
-from typing import Any
-
 from dpspec.algorithms.card import Bound, Card, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.matrix import _fantope
 from dpspec.algorithms.matrix._moment import leading, second_moment
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
 CARD = Card(
@@ -56,7 +56,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     raise ValueError("a reference draws no noise")
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door | None) -> Estimate:
     """``release`` is not used."""
     moment, k = second_moment(records), int(p.facts["rank"])
     if t.lam > 0:

@@ -43,7 +43,12 @@ CARD = Card(
     ),
     faults=(
         ONE_SIDED,
-        Fault("000, Lemma 6.3.2: C = 3/(2 n eps) B^2 I for A^T A", "the matrix released must be A^T A/n", "normalisation", "text"),
+        Fault(
+            "000, Lemma 6.3.2: C = 3/(2 n eps) B^2 I for A^T A",
+            "the matrix released must be A^T A/n",
+            "docs/faults.md#normalisation-of-a-wishart",
+            "text",
+        ),
         Fault(
             "000, Lemma 6.3.1 (recalled from [254] without a factor 2)",
             "safe for epsilon < 1 with much slack; the calibration here is proved and smaller",

@@ -33,7 +33,10 @@ FAULTS: Final = (
         "utility",
     ),
     Fault(
-        "000 equation (5.81): the loss has no factor 1/2", "the step interval belongs to the gradient without the factor 2", "proof", "text"
+        "000 equation (5.81): the loss has no factor 1/2",
+        "the step interval belongs to the gradient without the factor 2",
+        "docs/faults.md#factor-of-the-square",
+        "text",
     ),
 )
 

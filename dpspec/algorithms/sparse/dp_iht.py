@@ -20,11 +20,13 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
-from dpspec.algorithms.objective import margins
+from dpspec.algorithms.objective import Objective, margins
 from dpspec.algorithms.sets import Vector, hard_threshold, project_l2
 from dpspec.algorithms.sparse import _central as central
 from dpspec.algorithms.sparse._central import moved, pieces
 from dpspec.algorithms.sums import Sum
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.numeric.norms import LARGEST, Lengths, lengths
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Repeat, Tree
@@ -102,11 +104,16 @@ CARD = Card(
         Fault(
             "000 experiments: delta = 1e-3 at n = 581012",
             "far above 1/n: it permits publishing records; DP305 warns",
-            "dpspec check",
+            "docs/faults.md#delta-far-above-one-over-n",
             "utility",
         ),
-        Fault("000 equation (5.94): rho_s", "l_s belongs there", "proof", "text"),
-        Fault("000 footnote 12: extends easily to LDP", "see ldp-iht for what it takes", "004 section 4.2", "utility"),
+        Fault("000 equation (5.94): rho_s", "l_s belongs there", "docs/faults.md#symbols-of-hard-thresholding", "text"),
+        Fault(
+            "000 footnote 12: extends easily to LDP",
+            "see ldp-iht for what it takes",
+            "docs/faults.md#local-is-not-an-easy-extension",
+            "utility",
+        ),
     ),
     cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*(n*(d + 1) + 3*d)"},
     spec="specs/sparse/dp-iht.dps",
@@ -156,7 +163,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Repeat(Draw("gradient", Gaussian(sensitivity(p, t), p.d)), t.T)
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     w, s = np.zeros(p.d), sensitivity(p, t)
     norms = tuple(row_norms(x) for x, _ in _blocks(records))
     for _ in range(t.T):

@@ -24,6 +24,8 @@ from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sets import project_l2
 from dpspec.algorithms.sparse import _central as central
 from dpspec.algorithms.sums import Sum
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Repeat, Tree
 
 _CLIPS = "each record is clipped before it is used"
@@ -126,7 +128,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Repeat(central.one(p, t, lam), t.T) if t.data == "full" else central.schedule(p, t, lam)
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     w, last, lam = np.zeros(p.d), np.zeros(p.d), sensitivity(p, t)
     residual = t.tau_res if t.clip == "residual" else math.inf
     batches = iter(records.rounds(t.T)) if t.data == "split" else None

@@ -26,6 +26,8 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sets import project_l2
 from dpspec.algorithms.sparse import _central as central
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
 _SHRINKS = "each record's entries are shrunk at K before they are used"
@@ -102,10 +104,15 @@ CARD = Card(
         Fault(
             "003 Theorem 7: K^4 = n epsilon/(s T), rate k^2",
             "bias of a gradient entry is sqrt(s) M/K^2: balancing gives K^4 = n epsilon/(sqrt(s) T) and k^(5/2)",
-            "re-derivation",
+            "docs/faults.md#truncation-bias",
             "utility",
         ),
-        Fault("003: |w_1 - theta| <= O(gamma/mu) is closeness", "gamma/mu >= 1: vacuous in the unit ball", "its own statement", "text"),
+        Fault(
+            "003: |w_1 - theta| <= O(gamma/mu) is closeness",
+            "gamma/mu >= 1: vacuous in the unit ball",
+            "docs/faults.md#start-in-the-unit-ball",
+            "text",
+        ),
     ),
     cost={"gradients": "n", "rounds": "T", "memory_bytes": "8*(n*(d + 1) + 3*d)"},
     spec="specs/sparse/dp-iht-truncated.dps",
@@ -130,7 +137,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return central.schedule(p, t, sensitivity(p, t))
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     w, last, lam = np.zeros(p.d), np.zeros(p.d), sensitivity(p, t)
     for x, y in records.rounds(t.T):
         v = w - t.eta * central.least_squares_gradient(x, y, w, t.K, t.K)

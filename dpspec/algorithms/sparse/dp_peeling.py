@@ -40,7 +40,7 @@ CARD = Card(
             EVIDENCE + "test_our_noise_is_below_the_printed_one",
             "utility",
         ),
-        Fault("003 Algorithm 4: w for the noise", "it is the letter of the parameter", "notation", "text"),
+        Fault("003 Algorithm 4: w for the noise", "it is the letter of the parameter", "docs/faults.md#letter-of-the-noise", "text"),
     ),
     role="mechanism",
 )

@@ -19,13 +19,15 @@ from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sparse import _central as central
 from dpspec.algorithms.sparse.dp_sparse_optimization_heavy_tailed import ROBUST_FAULTS
 from dpspec.algorithms.sums import Sum, block_rows
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
 CARD = Card(
     id="dp-sparse-mean-heavy-tailed",
     title="Sparse mean of heavy-tailed records",
     family="sparse",
-    task="estimate",
+    task="mean",
     models=("central",),
     guarantees=("approx", "zcdp", "gdp", "pure"),
     sources=(Source("003", "5.2", "Algorithm 5 with a squared distance", ("Theorem 8", "Theorem 9")),),
@@ -78,7 +80,7 @@ CARD = Card(
         Fault(
             "003, line 381: min L = 0",
             "the minimum of E|x - w|^2 is the trace of the covariance; the excess is |w - mean|^2",
-            "algebra",
+            "docs/faults.md#excess-of-a-mean",
             "text",
         ),
     ),
@@ -104,7 +106,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return central.one(p, t, sensitivity(p, t))
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     total = Sum(p.d)
     for x, _ in records.blocks():
         for a, _y in central.pieces(x, None, block_rows(1 << 15, p.d, 64)):

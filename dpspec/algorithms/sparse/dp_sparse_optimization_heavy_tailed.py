@@ -22,11 +22,13 @@ import numpy as np
 from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
-from dpspec.algorithms.objective import margins
+from dpspec.algorithms.objective import Objective, margins
 from dpspec.algorithms.sets import Vector
 from dpspec.algorithms.sparse import _central as central
 from dpspec.algorithms.sparse.dp_iht import into_set, refusal
 from dpspec.algorithms.sums import Sum, block_rows
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
 _BOUNDED = "one record moves a robust mean by at most twice the kernel's supremum times s/m, whatever it holds"
@@ -45,7 +47,12 @@ ROBUST_FAULTS = (
         _EVIDENCE + "test_the_influence_of_a_record",
         "utility",
     ),
-    Fault("003: k = O(sqrt(n epsilon tau))", "misses s^(-1/4): gives s^2, the balanced scale s^(3/2)", "order check", "utility"),
+    Fault(
+        "003: k = O(sqrt(n epsilon tau))",
+        "misses s^(-1/4): gives s^2, the balanced scale s^(3/2)",
+        "docs/faults.md#balanced-scale",
+        "utility",
+    ),
 )
 
 CARD = Card(
@@ -118,14 +125,19 @@ CARD = Card(
         *ROBUST_FAULTS,
         *central.PEELING_FAULTS,
         central.PUBLIC_FAULT,
-        Fault("003 Algorithm 5, steps 4 to 6: gradients at w^{t-1}", "undefined at t = 1; they belong to w^t", "its own text", "text"),
+        Fault(
+            "003 Algorithm 5, steps 4 to 6: gradients at w^{t-1}",
+            "undefined at t = 1; they belong to w^t",
+            "docs/faults.md#gradients-at-the-current-point",
+            "text",
+        ),
         Fault(
             "003, after Assumption 4: the logistic loss is gamma-RSS for every record",
             "its Hessian is phi'' x x^T, unbounded for heavy tails; the population risk is what matters",
-            "its own statement",
+            "docs/faults.md#logistic-per-record",
             "utility",
         ),
-        Fault("003 abstract and Remark 4: k^3, k^2", "misprints of k^(3/2)", "Theorem 8", "text"),
+        Fault("003 abstract and Remark 4: k^3, k^2", "misprints of k^(3/2)", "docs/faults.md#one-exponent", "text"),
     ),
     cost={"gradients": "n", "rounds": "T", "memory_bytes": "8*(n*(d + 1) + 12*262144)"},
     spec="specs/sparse/dp-sparse-optimization-heavy-tailed.dps",
@@ -153,7 +165,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return central.schedule(p, t, sensitivity(p, t))
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     w, lam, far = np.zeros(p.d), sensitivity(p, t), central.farthest(_exact(p, t))
     for x, y in records.rounds(t.T):
         v = w - t.eta * (robust_gradient(x, y, w, p, t) + p.objective.l2 * w)

@@ -45,7 +45,7 @@ CARD = Card(
             _CHANNEL + "test_any_gradient_and_any_radius_stay_private",
             "privacy",
         ),
-        Fault("000 b x/|x| against 004 b r x/|x|", "only the direction matters", "algebra", "text"),
+        Fault("000 b x/|x| against 004 b r x/|x|", "only the direction matters", "docs/faults.md#direction-of-a-report", "text"),
     ),
     role="mechanism",
 )

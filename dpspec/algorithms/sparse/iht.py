@@ -14,6 +14,8 @@ import numpy as np
 from dpspec.algorithms.card import Bound, Card, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.sets import Vector, hard_threshold
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
 #: Largest dimension at which the second moments are kept as a matrix (32 MB).
@@ -48,7 +50,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     raise ValueError("a reference draws no noise")
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door | None) -> Estimate:
     """``release`` is not used. Steps 1/lambda_max of the second moments, which never raise the loss. The (d, d) matrix is kept up to
     :data:`DENSE` coordinates; beyond, each step reads the records."""
     b = np.zeros(p.d)

@@ -20,6 +20,8 @@ from typing import Any
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sparse import _labels as labels
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
 CARD = Card(
@@ -101,13 +103,13 @@ CARD = Card(
         Fault(
             "000 equation (5.78): log(1/delta)*C*sqrt(k log d)/(sqrt(n) epsilon)",
             "the noise is proportional to sqrt(log(1/delta)); the records' own noise adds C sqrt(k log d/n)",
-            "re-derivation",
+            "docs/faults.md#noise-of-labels",
             "utility",
         ),
         Fault(
             "000: the pure version follows from a generic conversion",
             "not spelled out; Laplace noise 2*y_clip/epsilon does it",
-            "remark",
+            "docs/faults.md#pure-version",
             "text",
         ),
     ),
@@ -126,7 +128,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return labels.schedule(t)
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     reports = labels.noisy_labels(records, release)
     theta = labels.threshold_steps(records, reports, t, t.eta, lambda u, y: u - y)
     return Estimate(theta, {"cross": labels.cross(records, reports)})

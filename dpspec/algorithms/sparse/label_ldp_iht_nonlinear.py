@@ -17,6 +17,8 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sparse import _labels as labels
 from dpspec.algorithms.sparse import _link as links
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
 CARD = Card(
@@ -102,7 +104,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return labels.schedule(t)
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     reports = labels.noisy_labels(records, release, links.at_zero(p))
     theta = labels.threshold_steps(records, reports, t, t.eta, links.slope(p))
     return Estimate(theta, {"cross": labels.cross(records, reports)})

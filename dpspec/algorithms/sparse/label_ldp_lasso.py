@@ -20,6 +20,8 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sets import Vector, soft_threshold
 from dpspec.algorithms.sparse import _labels as labels
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
 CARD = Card(
@@ -90,7 +92,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return labels.schedule(t)
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     reports = labels.noisy_labels(records, release)
     sd = release.scale("label") * (math.sqrt(2.0) if t.noise == "laplace" else 1.0)
     with np.errstate(over="ignore", invalid="ignore"):  # public features may be anything

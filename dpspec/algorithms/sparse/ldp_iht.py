@@ -34,6 +34,8 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sets import Vector, hard_threshold, project_l2, shrink
 from dpspec.algorithms.sparse.nldp_sparse_linear_regression import TAU1
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.channels.hemisphere import Hemisphere
 from dpspec.privacy.schedule import Disjoint, Draw, Tree
 
@@ -146,13 +148,13 @@ CARD = Card(
         Fault(
             "000 Theorem 5.3.5: error O(sqrt(s* p log p T/n)/epsilon)",
             "the radius grows like sqrt(s*), so sqrt(s*) is s* (004 Theorem 7)",
-            "re-derivation in 004, section 4.2",
+            "docs/faults.md#radius-grows-with-sparsity",
             "utility",
         ),
         Fault(
             "004 Algorithm 4 starts at 0",
             "Theorem 34 needs |theta_0 - theta|^2 <= mu/(2 gamma)",
-            "its own statement",
+            "docs/faults.md#start-at-zero",
             "utility",
         ),
         Fault(
@@ -199,7 +201,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Disjoint(Draw("gradient", Hemisphere(p.d, gradient_radius(p, t)), per="user"), t.T)
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     kept, eta, ball = (t.kept_general, t.eta_general, 2.0) if t.covariance == "general" else (t.kept, t.eta, 1.0)
     theta = np.zeros(p.d)
     for x, y in records.rounds(t.T):  # disjoint users

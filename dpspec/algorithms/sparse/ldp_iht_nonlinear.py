@@ -26,6 +26,8 @@ from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.sets import Vector, hard_threshold, project_l2, shrink
 from dpspec.algorithms.sparse import _link as links
 from dpspec.algorithms.sparse.nldp_sparse_linear_regression import TAU1
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.channels.hemisphere import Hemisphere
 from dpspec.privacy.schedule import Disjoint, Draw, Tree
 
@@ -141,7 +143,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Disjoint(Draw("gradient", Hemisphere(p.d, gradient_radius(p, t)), per="user"), t.T)
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     slope, centre = links.slope(p), links.at_zero(p)
     theta = np.zeros(p.d)
     for x, y in records.rounds(t.T):  # disjoint users

@@ -36,6 +36,8 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.sets import Vector, soft_threshold
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.channels.gaussian_ball_product import GaussianBallProduct
 from dpspec.privacy.channels.gaussian_outer import GaussianOuter
 from dpspec.privacy.channels.gaussian_product import GaussianProduct
@@ -147,7 +149,7 @@ CARD = Card(
         Fault(
             "004 Theorem 3: n >= d^4/(epsilon^2 kappa_inf)",
             "the proof needs kappa_inf^2",
-            "re-derivation in the catalogue, part 05",
+            "docs/faults.md#condition-number-squared",
             "utility",
         ),
         Fault(
@@ -185,7 +187,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     )
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     s, b = release.mean_blocks_many(("covariance", "xy"), dense_blocks(records))
     noise = (release.scale("covariance") / math.sqrt(p.n), release.scale("xy") / math.sqrt(p.n))
     inverse = repaired_inverse(s, t.spectrum, max(p.facts.get("eig_min", 0.0), operator_norm(noise[0], p.d)))

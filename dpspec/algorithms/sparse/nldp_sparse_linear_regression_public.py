@@ -22,6 +22,8 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.sparse import nldp_sparse_linear_regression as private
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Draw, Tree
 
 _CLIPS = "each client clips its own record"
@@ -109,7 +111,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("xy", private.product_channel(p, t), per="user")
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     public = records.public_x
     if public is None:
         raise ValueError("the records come without public_x")

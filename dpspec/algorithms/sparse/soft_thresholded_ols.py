@@ -8,13 +8,14 @@ Study mode only.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.sets import soft_threshold
+from dpspec.models.door import Door
+from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
 CARD = Card(
@@ -49,7 +50,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     raise ValueError("a reference draws no noise")
 
 
-def run(records: Any, p: Problem, t: Tunables, release: Any) -> Estimate:
+def run(records: Rows, p: Problem, t: Tunables, release: Door | None) -> Estimate:
     """``release`` is not used. The threshold is the quantile of the largest of d standard errors of least squares."""
     s, b, yy = np.zeros((p.d, p.d)), np.zeros(p.d), 0.0
     for x, y in records.blocks():

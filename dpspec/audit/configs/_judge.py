@@ -95,19 +95,31 @@ def least_multiplier(found: Configured, reading: int, epsilon: float, delta: flo
     assert found.wanted is not None
     make = found.wanted
 
-    def certified(z: float) -> float:
-        return epsilon_at_most(released(make(z)[reading][1]), delta)
+    def gap(z: float) -> float:
+        """ln(certified epsilon / target)."""
+        return math.log(epsilon_at_most(released(make(z)[reading][1]), delta) / epsilon)
 
-    low, high = 0.0, 1.0
-    while certified(high) > epsilon:
-        low, high = high, 2 * high
+    low = high = 1.0
+    at_low = at_high = gap(1.0)
+    while at_high > 0:
+        low, at_low, high = high, at_high, 2 * high
         if high > 1e6:
             return None
-    if low == 0.0:
-        low = high / 2
-        while low > 1e-3 and certified(low) <= epsilon:
-            low, high = low / 2, low
-    while high - low > 5e-5 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if certified(middle) <= epsilon else (middle, high)
+        at_high = gap(high)
+    while at_low <= 0 and low > 1e-3:
+        low, high, at_high = low / 2, low, at_low
+        at_low = gap(low)
+    if at_low <= 0:
+        return low
+    for turn in range(60):
+        if high - low <= 1e-4 * high:
+            break
+        share = at_low / (at_low - at_high) if turn % 3 < 2 and math.isfinite(at_low) else 0.5
+        # a little beyond the line through the ends, so that both of them move
+        middle = low + (high - low) * min(max(share * 1.02, 0.02), 0.98)
+        value = gap(middle)
+        if value <= 0:
+            high, at_high = middle, value
+        else:
+            low, at_low = middle, value
     return high

@@ -64,13 +64,13 @@ def noise_events(run: Run, multiplier: float) -> list[dict[str, Any]]:
         if run.count_noise == 0:
             more = [{"type": "exact", "what": "count of clipped updates"}]
         else:
-            left = multiplier**-2 - (2 * run.count_noise) ** -2 if multiplier > 0 else math.inf
-            if left <= 0:
+            share = multiplier / (2 * run.count_noise)
+            if share >= 1:
                 raise refuse(
                     "DP672",
                     f"the noise {run.count_noise:g} on the count alone is below what the multiplier {multiplier:g} allows (half of it)",
                 )
-            alone = left**-0.5
+            alone = multiplier / math.sqrt(1 - share * share)
             more = [{"type": "gaussian", "what": "count of clipped updates", "clip_norm": 0.5, "sigma": run.count_noise}]
     sum_: dict[str, Any] = {"type": "gaussian", "what": "clipped gradient sum", "sigma": alone * run.scale * run.clip}
     norm = run.clip if run.norm is None else run.norm

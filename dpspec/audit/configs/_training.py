@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from dpspec.audit.configs._run import Run, Segment, events_of, merged
 from dpspec.audit.configs._tool import Configured, Tool
 from dpspec.audit.deployment import Deployment, deployment_of
 from dpspec.audit.kinds import shown
-from dpspec.spec.words import NEIGHBOURS, relation_of
+from dpspec.audit.words import NEIGHBOURS, relation_of
 
 SAMPLERS = {
     "poisson": ("poisson", "bernoulli", "independent", "uniform_with_replacement", "binomial"),
@@ -99,6 +99,8 @@ def length(keys: Keys, rate: float, n: float | None, batch: float | None) -> int
     steps = keys.number("steps", -1)
     epochs, per = keys.number("epochs"), keys.whole("steps_per_epoch")
     drop = keys.flag("drop_last")
+    if steps is not None and steps != int(steps):
+        raise refuse("DP672", f"{keys.name('steps')} = {steps:g} must be a whole number")
     if steps is not None and steps > 0:
         if epochs is not None:
             of_epochs = math.ceil(epochs / rate - 1e-9)
@@ -156,6 +158,7 @@ class Noise:
     norms: Sequence[float] = ()
 
 
+_MOST_TURNS = 100_000
 _LAYERED = ("layer", "param", "tensor", "block", "group")
 
 
@@ -245,16 +248,25 @@ def _course(keys: Keys, kind: str, first: float, meaning: str, gamma: str, size:
     rate = keys.number(gamma)
     if kind in ("none", "constant", ""):
         return [first]
+    if epochs > _MOST_TURNS:
+        raise refuse("DP672", f"{meaning} over {epochs} epochs: more than {_MOST_TURNS} are not composed")
     if rate is None:
         raise refuse("DP674", f"{meaning} {kind!r} needs gamma, the factor of one change")
     if "exp" in kind:
-        return [first * rate**e for e in range(epochs)]
+        return _finite(meaning, lambda: [first * rate**e for e in range(epochs)])
     if "step" in kind:
         every = keys.whole(size)
         if every is None:
             raise refuse("DP674", f"{meaning} {kind!r} needs step_size, the number of epochs between changes")
-        return [first * rate ** (e // every) for e in range(epochs)]
+        return _finite(meaning, lambda: [first * rate ** (e // every) for e in range(epochs)])
     raise refuse("DP672", f"{meaning} {kind!r} is no rule that is known", "exponential, step, or a list of one multiplier an epoch")
+
+
+def _finite(meaning: str, course: Callable[[], list[float]]) -> list[float]:
+    try:
+        return course()
+    except OverflowError:
+        raise refuse("DP672", f"{meaning} grows beyond all numbers") from None
 
 
 def segments(keys: Keys, noise: Noise, rate: float, steps: int) -> list[Segment]:
@@ -381,6 +393,8 @@ def microbatched(keys: Keys, batch: float | None) -> float:
     if micro is not None:
         if batch is None:
             raise refuse("DP674", f"{keys.name('microbatches')} needs the batch size")
+        if micro > batch:
+            raise refuse("DP672", f"{keys.name('microbatches')} = {micro:g} of a batch of {batch:g} records")
         shared = batch / micro
     if used is False or ((shared is None or shared <= 1) and used is not True):
         return 1.0

@@ -188,7 +188,8 @@ def records_of(event: Event) -> tuple[float, Event] | str:
 
 
 def _stripped(event: Event) -> Event:
-    fields = {k: v for k, v in event.fields.items() if k != "contributions"}
+    """Without its number of records; a word in its place (unknown) stays, for the condition that it makes."""
+    fields = {k: v for k, v in event.fields.items() if k != "contributions" or isinstance(v, str)}
     return replace(event, fields=fields, inner=tuple(_stripped(e) for e in event.inner))
 
 

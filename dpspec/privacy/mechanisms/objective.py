@@ -9,15 +9,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpspec.numeric.norms import length
 from dpspec.privacy.mechanisms.norm_laplace import norm_laplace
-from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positive
+from dpspec.privacy.mechanisms.protocol import Minimised, check_level, check_positive
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectivePerturbation(Drawn):
+class ObjectivePerturbation(Minimised):
     """argmin over R^p of (1/n)*sum phi(<x_i, w>, y_i) + (l2 + extra)/2*|w|^2 + <b, w>/n, density of b proportional to
     exp(-epsilon'*|b|_2/sensitivity): epsilon-DP. Level = epsilon.
 
@@ -82,26 +81,6 @@ class ObjectivePerturbation(Drawn):
         if noise["extra"] < 0:
             raise ValueError("the added l2 weight is at least 0")
         return self.sensitivity / noise["scale"] + math.log1p(self.smooth / (self.n * (self.l2 + noise["extra"])))
-
-    def check(self, value: Any) -> str | None:
-        return None if callable(value) else "objective perturbation takes the solver, a function of (linear term, extra l2 weight)"
-
-    def blind(self, value: Any) -> tuple[Any, Any]:
-        """What is seen is the minimiser at the planned linear term, the same term in every run with one seed; the term itself is drawn."""
-        seen: list[Array] = []
-
-        def stand_in(linear: Array, extra: float) -> Array:
-            seen.append(np.array(value(linear, extra), dtype=float))
-            return linear
-
-        return seen, stand_in
-
-    def distance(self, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
-        """The least change of the sum of gradients that explains two minimisers at one linear term: the mean objective is Lambda-strongly
-        convex, and each point is ``slack``/Lambda from its minimiser."""
-        weight = self.l2 + self.extra(level)
-        apart = length(np.asarray(one) - np.asarray(other))
-        return float(self.n * (weight * apart - 2 * slack))
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> Array:
         """``value(linear, extra)`` returns the minimiser of the loss plus extra/2*|w|^2 plus <linear, w>. The linear term stays in here."""

@@ -11,9 +11,8 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from dpspec.numeric.norms import length
 from dpspec.privacy import gaussian
-from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positive
+from dpspec.privacy.mechanisms.protocol import Minimised, check_level, check_positive
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -34,7 +33,7 @@ def factor(epsilon: float, mu: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianObjective(Drawn):
+class GaussianObjective(Minimised):
     """argmin of (1/n) sum phi(<x_i, w>, y_i) + r(w) + (l2 + extra)/2 |w|^2 + <b, w>/n, b ~ N(0, s^2 I), plus N(0, g^2 I) for the solver.
 
     phi convex, |phi'||x| <= ``lipschitz``, phi' Lipschitz with phi''|x|^2 <= ``smooth``; r convex, the same for all. Level = epsilon.
@@ -150,26 +149,6 @@ class GaussianObjective(Drawn):
         tails = factor((1 - GAP) * level - c, mu)
         spent, _ = quad(lambda z: -math.expm1(left - mu * mu / 2 - mu * z) * norm.pdf(z), start, start + 30, limit=200, epsabs=0.0)
         return float(tails * spent + GAP * self.delta)
-
-    def check(self, value: Any) -> str | None:
-        return None if callable(value) else "objective perturbation takes the solver, a function of (linear term, extra l2 weight)"
-
-    def blind(self, value: Any) -> tuple[Any, Any]:
-        """What is seen is the minimiser at the planned linear term, the same term in every run with one seed; the term itself is drawn."""
-        seen: list[Array] = []
-
-        def stand_in(linear: Array, extra: float) -> Array:
-            seen.append(np.array(value(linear, extra), dtype=float))
-            return linear
-
-        return seen, stand_in
-
-    def distance(self, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
-        """The least change of the sum of gradients that explains two minimisers at one linear term: the mean objective is Lambda-strongly
-        convex, and each point is ``slack``/Lambda from its minimiser."""
-        weight = self.l2 + self.extra(level)
-        apart = length(np.asarray(one) - np.asarray(other))
-        return float(self.n * (weight * apart - 2 * slack))
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> Array:
         """``value(linear, extra)`` returns the minimiser up to ``tolerance``, or raises. The linear term stays in here."""

@@ -9,7 +9,7 @@ import math
 from typing import Any, Protocol, runtime_checkable
 
 from dpspec.numeric.norms import SMALLEST, Norm, OutOfRange, length
-from dpspec.privacy.noise import NoiseSource
+from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Mechanism
 
 
@@ -59,6 +59,45 @@ class Drawn:
 
         norm: Norm = "l2" if self.norm == "l2" else "l1" if self.norm == "l1" else "linf"
         return length(np.asarray(one, dtype=float) - np.asarray(other, dtype=float), norm)
+
+
+class _Solved(Protocol):
+    """What :class:`Minimised` reads: the number of records that the objective is divided by, and its l2 weights."""
+
+    n: int
+    l2: float
+
+    def extra(self, level: float) -> float: ...
+
+
+class Minimised(Drawn):
+    """What the objective perturbations share: the value is a solver, a function of (linear term, extra l2 weight) to the minimiser."""
+
+    __slots__ = ()
+
+    def check(self, value: Any) -> str | None:
+        return None if callable(value) else "objective perturbation takes the solver, a function of (linear term, extra l2 weight)"
+
+    def blind(self, value: Any) -> tuple[Any, Any]:
+        """What is seen is the minimiser at the planned linear term, the same term in every run with one seed; the term itself is drawn."""
+        import numpy as np
+
+        seen: list[Array] = []
+
+        def stand_in(linear: Array, extra: float) -> Array:
+            seen.append(np.array(value(linear, extra), dtype=float))
+            return linear
+
+        return seen, stand_in
+
+    def distance(self: _Solved, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
+        """The least change of the sum of gradients that explains two minimisers at one linear term: the mean objective is Lambda-strongly
+        convex, and each point is ``slack``/Lambda from its minimiser."""
+        import numpy as np
+
+        weight = self.l2 + self.extra(level)
+        apart = length(np.asarray(one) - np.asarray(other))
+        return float(self.n * (weight * apart - 2 * slack))
 
 
 def check_level(level: float) -> float:

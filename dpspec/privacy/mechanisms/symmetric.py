@@ -11,9 +11,10 @@ import numpy as np
 from dpspec.numeric.norms import length
 from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_numbers, check_positive
 from dpspec.privacy.noise import Array, NoiseSource
+from dpspec.privacy.samplers import Neighbours
 from dpspec.privacy.schedule import Family, Norm
 
-Neighbours = Literal["replace-one", "add-remove", "zero-out"]
+__all__ = ["Neighbours"]
 
 
 def second_moment_sensitivity(radius: float, n: int, dim: int, neighbours: Neighbours = "replace-one") -> float:

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.stats import laplace
 
 from dpspec.algorithms.convex_erm import dp_frank_wolfe
-from dpspec.algorithms.convex_erm.dp_frank_wolfe import clipped_gradient
 from dpspec.algorithms.objective import Objective
+from dpspec.algorithms.vertices import clipped_gradient
 from dpspec.data.records import Records
 from dpspec.spec.expr import Num
 from dpspec.spec.model import Ball, Polytope

@@ -36,7 +36,7 @@ def test_a_run_evaluates_the_gradients_that_its_card_states(module, n):
 def test_the_reference_evaluates_the_gradients_that_its_card_states():
     p = minimise(40, 3, logistic(l2=0.1))
     slope = tables.Counted(p.objective.slope)
-    p = replace(p, objective=replace(p.objective, slope=slope))
+    p = replace(p, oracle=replace(p.objective, slope=slope))
     t = tunables(svrg, p, T=3, m=7)
     rng = np.random.default_rng(0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -162,7 +163,7 @@ def test_the_bound_holds(pure):
     p = minimise(n, d, logistic(l2=0.1))
     if pure:
         facts = {k: v for k, v in p.facts.items() if k != "delta"}
-        p = type(p)(p.model, p.neighbours, p.task, facts, loss=p.loss, objective=p.objective)
+        p = replace(p, facts=facts)
     t = tunables(objective_perturbation, p)
     c = plan(objective_perturbation, p, t, Budget(epsilon="1") if pure else None)
     from tests.algorithms.support import study

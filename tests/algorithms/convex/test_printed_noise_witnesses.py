@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from dpspec.algorithms.convex_erm import dp_frank_wolfe, dp_sgd, dp_svrg
-from dpspec.algorithms.convex_erm.dp_frank_wolfe import clipped_gradient
+from dpspec.algorithms.vertices import clipped_gradient
 from dpspec.data.records import Records
 from dpspec.privacy.accounting import amplified
 from dpspec.privacy.calibrate import Budget, calibrate

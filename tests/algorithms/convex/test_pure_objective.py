@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def test_the_gap_of_a_pure_plan_covers_two_approximate_points(ridge):
     """Two points with a subgradient of norm ``tolerance`` lie up to tolerance/Lambda to either side of one minimiser, Lambda with the
     weight that the plan's own level adds."""
     p = minimise(50, 2, logistic(l2=0.01), facts={"epsilon": 1.0})
-    p = type(p)(p.model, p.neighbours, p.task, {k: v for k, v in p.facts.items() if k != "delta"}, loss=p.loss, objective=p.objective)
+    p = replace(p, facts={k: v for k, v in p.facts.items() if k != "delta"})
     t = tunables(objective_perturbation, p, ridge=ridge)
     c = plan(objective_perturbation, p, t, Budget(epsilon="1"))
     planned = draws(c.tree)

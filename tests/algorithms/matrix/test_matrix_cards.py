@@ -72,7 +72,7 @@ def test_the_unproved_lower_bound_is_claimed_only() -> None:
 
 def test_an_algorithm_of_another_task_is_refused_with_a_reason() -> None:
     found = codes(LOCAL.replace("by ldp-pca-gaussian", "by ldp-thresholding"))
-    assert "it estimates covariance(x), not subspace(x)" in found["DP407"]
+    assert "it serves the task covariance, not subspace" in found["DP407"]
     found = codes(LOCAL.replace("by ldp-pca-gaussian", "by ldp-iht"))
     assert "it serves the task estimate-theta" in found["DP407"]
     found = codes(LOCAL.replace("rank = 2", "rank = 6"))

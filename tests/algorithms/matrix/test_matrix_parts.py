@@ -18,8 +18,9 @@ from dpspec.algorithms.matrix._lasso import graphical_lasso
 from dpspec.algorithms.matrix._moment import LANCZOS_FROM, leading, positive_part, second_moment
 from dpspec.data.covariances import spiked
 from dpspec.data.records import Records
-from dpspec.executor import measures_matrix as mm
-from dpspec.executor.measures import MEASURES
+from dpspec.executor.trial import drawn_again
+from dpspec.measures import matrix as mm
+from dpspec.tasks.registry import of, tasks
 from tests.algorithms import support
 from tests.algorithms.matrix.helpers import ball, problem
 
@@ -207,10 +208,13 @@ def test_chi_square_does_not_tensorise_as_printed() -> None:
 
 # --------------------------------------------------------------------------------------------------------------- measures
 
+MEASURES = {m.name: m.of for task in tasks() for m in task.measures}
+
 
 def trial(what: str, **truth: Any) -> Any:
     known = {"covariance": None, "mean": None, "subspace": None, **truth}
-    return SimpleNamespace(truth=SimpleNamespace(**known), reference=truth.get("reference"), problem=problem(what, 10, 3))
+    p = problem(what, 10, 3, **({"rank": float(known["subspace"].shape[1])} if what == "subspace" else {}))
+    return of(p.task).trial(None, p, SimpleNamespace(**known), truth.get("reference"))
 
 
 def test_the_largest_projector_distance_is_sqrt_2k() -> None:
@@ -245,19 +249,23 @@ def test_matrix_measures_by_hand() -> None:
     assert MEASURES["frobenius-error"](theta, precise) == pytest.approx(1.0)
     assert MEASURES["gaussian-kl"](theta, precise) == pytest.approx((2 - 1 - math.log(2)) / 2)
     assert MEASURES["gaussian-kl"](-theta, precise) == math.inf
-    t = SimpleNamespace(truth={}, reference=np.eye(3), problem=problem("precision", 10, 3))
+    p = problem("precision", 10, 3)
+    t = of(p.task).trial(None, p, {}, np.eye(3))
     assert MEASURES["relative-reference-error"](np.zeros((3, 3)), t) == 1.0
     rows = trial("subspace", subspace=np.eye(3)[:, :1])
     assert MEASURES["row-support-error"](np.array([[1.0], [1.0], [0.0]]) / math.sqrt(2), rows) == pytest.approx(1 / 3)
+    basis = trial("subspace", subspace=np.array([[0.8], [0.6], [0.0]]))
+    for found, norm in (([1.0, 1.0, 0.0], 0.0), ([1.0, 0.0, 0.0], 0.6), ([0.0, 0.0, 1.0], 0.8)):
+        assert MEASURES["least-row-norm"](np.array(found)[:, None], basis) == pytest.approx(norm)
 
 
 def test_references_are_left_out_where_the_records_would_be_drawn_again() -> None:
-    big = SimpleNamespace(n=10**8, d=100)
-    p = problem("subspace", 10**8, 100, rank=2.0)
-    assert mm.estimate_reference(big, p, {}, known=True, measure="subspace-distance") == (None, None)
+    assert drawn_again(SimpleNamespace(n=10**8, d=100))
+    assert not drawn_again(SimpleNamespace(n=10**6, d=60))
+    assert all(task.spared for task in tasks() if task.name in ("subspace", "precision", "covariance"))
     x = ball(RNG(0), 50, 4)
     p = problem("subspace", 50, 4, rank=2.0)
-    found, _ = mm.estimate_reference(Records(x), p, {}, known=True, measure="subspace-distance")
+    found, _ = of(p.task).reference(Records(x), p, {})
     assert found is not None
     same = pca.run(Records(x), p, support.tunables(pca, p), None).theta
     np.testing.assert_allclose(found, same)

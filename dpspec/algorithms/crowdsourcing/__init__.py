@@ -1,0 +1,1 @@
+"""The truth of tasks from the answers of many workers."""

@@ -1,0 +1,1 @@
+"""Latent variables: expectation maximisation and its gradient form."""

@@ -1,0 +1,1 @@
+"""Local, non-interactive empirical risk minimisation: one report a user."""

@@ -1,0 +1,1 @@
+"""Models whose direction comes from private reports and whose length from public unlabelled records."""

@@ -1,0 +1,45 @@
+"""Fresh records of a trial's law, enforced, on which a population risk is measured. Study mode only.
+
+F(w) of the law is taken as the mean over N fresh records (four times those of the trial, at most MOST numbers), and its least value as
+the least one of that mean: the excess is then off by the order of d/N.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from dpspec.compiler.draft import Draft, ReleaseDraft
+from dpspec.compiler.plan import meaning
+from dpspec.executor import bind
+from dpspec.measures.measure import Population
+from dpspec.tasks.registry import of
+
+#: Numbers in the sample (records times coordinates), and the fewest records.
+MOST: Final = 2**22
+FEWEST: Final = 2**14
+
+#: The last ones of this process: points and algorithms that are compared share a trial's.
+_KNOWN: dict[Any, Population] = {}
+_KEPT: Final = 4
+
+
+def population(draft: Draft, release: ReleaseDraft, problem: Any, seed: int, trial: int) -> Population:
+    """The sample of a trial; of a law whose parameters are all given, one for every trial."""
+    from dpspec.data.laws import Simulation
+    from dpspec.data.records import Records
+
+    simulation = Simulation(draft.analysis.simulate, draft.facts, missing=bind.missing(draft))
+    number = 0 if simulation.fixed else trial
+    key = (meaning(draft.analysis), release.index, seed, number)
+    if key not in _KNOWN:
+        while len(_KNOWN) >= _KEPT:
+            _KNOWN.pop(next(iter(_KNOWN)))
+        size = min(max(4 * simulation.n, FEWEST), max(MOST // simulation.d, FEWEST))
+        blocks = list(simulation.checking(seed, number, size))
+        y = np.concatenate([b for _, b in blocks]) if blocks[0][1] is not None else None
+        records, _ = bind.enforced(draft, Records(np.concatenate([x for x, _ in blocks]), y))
+        _, optimum = of(problem.task).reference(records, problem, release.tunables or {})
+        _KNOWN[key] = Population(records, optimum)
+    return _KNOWN[key]

@@ -1,0 +1,43 @@
+"""How far a point is from being stationary, for losses that need not be convex."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from dpspec.measures.measure import Array, Measure, Trial
+from dpspec.spec.diagnostics import Diagnostic, SpecError
+
+
+def gradient_norm(w: Array, trial: Trial) -> float:
+    """|m(w)|_2 of the generalised gradient m(w) = (w - prox_g(w - g grad F(w)))/g on the records of the trial, at g = 1/(2 S), S the proved
+    smoothness of F (g = 1 where none is); over R^d without an l1 or group term that is |grad F(w)|_2. Zero at stationary points alone."""
+    f, loss = trial.problem.oracle, trial.problem.loss
+    gradient = f.gradient(w, trial.records)
+    if f.over.kind == "reals" and f.smooth_penalty:
+        return float(np.linalg.norm(gradient))
+    smooth = math.inf if loss is None else loss.smooth + loss.l2
+    step = 1 / (2 * smooth) if 0 < smooth < math.inf else 1.0
+    return float(np.linalg.norm(w - f.prox(w - step * gradient, step)) / step)
+
+
+def frank_wolfe_gap(w: Array, trial: Trial) -> float:
+    """max over v in the set of <grad F(w), w - v> on the records of the trial, F with its ridge: zero at stationary points alone, and at
+    least F(w) - F* where F is convex. Raises SpecError (DP413) over an unbounded set."""
+    f = trial.problem.oracle
+    gradient = f.gradient(w, trial.records)
+    try:
+        best = f.over.minimise_linear(gradient)
+    except ValueError:
+        text = "the Frank-Wolfe gap is that of a bounded set, and this one has points in every direction"
+        raise SpecError([Diagnostic("DP413", "error", text, "expect gradient-norm, or minimise over a ball")]) from None
+    return float(gradient @ (w - best))
+
+
+GRADIENT_NORM: Final = Measure("gradient-norm", gradient_norm, "records", compared=False)
+FRANK_WOLFE_GAP: Final = Measure("frank-wolfe-gap", frank_wolfe_gap, "records", compared=False)
+
+#: Measures of tasks that stand in files of their own, by the name of the task.
+FOR: Final = {"minimise": (GRADIENT_NORM, FRANK_WOLFE_GAP)}

@@ -1,0 +1,38 @@
+"""The only way of an algorithm to noise: what it may say to the meter (:class:`dpspec.privacy.meter.Release`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Door(Protocol):
+    """Each call is checked against the plan: name, count, size and sensitivity."""
+
+    @property
+    def public(self) -> Any:
+        """Seeded randomness for public objects."""
+
+    def scale(self, name: str) -> float:
+        """The planned noise scale of a draw: a public number."""
+
+    def level(self, name: str) -> float: ...
+
+    def remaining(self, name: str) -> int: ...
+
+    def draw(self, name: str, value: Any, *, sensitivity: float) -> Any: ...
+
+    def peel(self, name: str, value: Any, *, sensitivity: float, kept: int | None = None) -> NDArray[np.float64]: ...
+
+    def mean(self, name: str, values: Any) -> NDArray[np.float64]: ...
+
+    def mean_blocks(self, name: str, blocks: Iterable[Any]) -> NDArray[np.float64]: ...
+
+    def mean_blocks_many(self, names: Sequence[str], blocks: Iterable[Any]) -> tuple[NDArray[np.float64], ...]: ...
+
+    def reports(self, name: str, values: Any) -> NDArray[np.float64]: ...
+
+    def batch(self, name: str, count: int | None = None) -> NDArray[np.intp]: ...

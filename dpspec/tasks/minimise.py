@@ -1,0 +1,80 @@
+"""``minimise LOSS over SET``: the objective of a loss of one record, of one margin <w, x> or of several (multinomial)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from dpspec.algorithms.card import Problem
+from dpspec.measures.measure import Array, Trial
+from dpspec.measures.risk import EXCESS_EMPIRICAL_RISK, EXCESS_POPULATION_RISK, LABEL_ERROR
+from dpspec.measures.vector import DISTANCES, SUPPORT_ERROR
+from dpspec.spec.model import Minimise
+from dpspec.tasks.protocol import Binding, Reference, Task, fitted, parameter
+
+
+def certificate(node: Minimise, **known: Any) -> Any:
+    """The constants of the loss, proved; ``known``: domains of x and y, names, claims."""
+    from dpspec.symbolic.certify import certify
+
+    return certify(node.loss, over=node.over, pairwise=node.pairwise, **known)
+
+
+def bind(binding: Binding) -> Any:
+    """The vectorised objective (:class:`dpspec.algorithms.objective.Objective`), its slopes brought into their certified range."""
+    from dpspec.algorithms.objective import Objective
+    from dpspec.algorithms.sets import constraint_set, group_norm
+    from dpspec.symbolic.margin import margin_loss
+
+    problem, proved = binding.problem, binding.certificate
+    if proved is None:
+        return None
+    loss = problem.loss
+    bounds = {} if loss is None else {"limit": loss.slope, "length": loss.lipschitz}
+    over = constraint_set(binding.node.over, binding.facts)
+    if proved.classes > 1:
+        from dpspec.algorithms.multinomial import multinomial
+
+        assert loss is not None
+        alone = problem.neighbours == "add-remove"
+        return multinomial(proved.classes, over, factor=float(proved.factor), l2=loss.l2, l1=loss.l1, alone=alone, **bounds)
+    functions = replace(margin_loss(proved), limit=math.inf, curve=math.inf)  # the objective brings them into the certified range
+    return Objective(
+        phi=functions.value,
+        slope=functions.derivative,
+        curvature=functions.second,
+        l2=loss.l2 if loss is not None else 0.0,
+        l1=loss.l1 if loss is not None else 0.0,
+        over=over,
+        group=group_norm(loss.group, problem.d) if loss is not None else None,
+        curve=loss.curve if loss is not None else math.inf,
+        **bounds,
+    )
+
+
+def reference(records: Any, problem: Problem, settings: Mapping[str, Any]) -> Reference:
+    """The minimiser on these records and the least value, :func:`dpspec.algorithms.objective.optimum`."""
+    from dpspec.algorithms.objective import optimum
+
+    return optimum(problem.oracle, records)
+
+
+def truth(trial: Trial) -> Array:
+    """The law's parameter; of a matrix of weights the minimiser (laws have vectors, and rows that differ by one vector classify alike)."""
+    several = trial.problem.loss is not None and trial.problem.loss.classes > 1
+    return fitted(trial) if several else parameter(trial)
+
+
+TASK = Task(
+    name="minimise",
+    serves=lambda node: isinstance(node, Minimise) and not node.pairwise,
+    words=("minimise",),
+    measures=(EXCESS_EMPIRICAL_RISK, *DISTANCES, LABEL_ERROR, SUPPORT_ERROR, EXCESS_POPULATION_RISK),
+    certificate=certificate,
+    bind=bind,
+    reference=reference,
+    truth=truth,
+    extremes="labels",
+)

@@ -1,0 +1,246 @@
+"""``minimise pairwise LOSS over SET``: a loss of two records, in w, x1, y1, x2, y2.
+
+F(w) = 1/(n (n - 1)) sum over i != j of phi(<w, x_i - x_j>, y_i, y_j) + penalty(w), as for losses of one record.
+
+Nothing here holds n x n numbers. A study's value and gradient over all pairs are sums over products: where phi of two labels is smooth, it
+is interpolated in the two margins by Chebyshev polynomials, phi(a - b) = sum_kl c_kl T_k(a) T_l(b), and the sum over all pairs is one over
+p^2 products of sums over records, to 1e-12 of the largest value; where the polynomials do not get there (kinks, labels that are not few),
+the pairs are run through in blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.polynomial import chebyshev
+from numpy.typing import NDArray
+
+from dpspec.algorithms.card import Problem
+from dpspec.algorithms.sets import REALS, ConstraintSet, GroupNorm, prox
+from dpspec.measures.measure import Array, Measure, Trial
+from dpspec.measures.risk import EXCESS_EMPIRICAL_RISK
+from dpspec.measures.vector import DISTANCES
+from dpspec.spec.expr import names
+from dpspec.spec.model import Minimise
+from dpspec.symbolic.margin import bounded
+from dpspec.tasks.minimise import certificate
+from dpspec.tasks.protocol import Binding, Reference, Task
+
+Vector: TypeAlias = NDArray[np.float64]
+#: phi or its slope in u, elementwise over u, y1, y2 that broadcast.
+Scalar: TypeAlias = Callable[[Any, Any, Any], Vector]
+
+#: Up to so many records all pairs are run through; pairs of a block of them at a time.
+_FEW: Final = 600
+_BLOCK: Final = 1 << 18
+#: Degrees of the polynomials, tried in turn, what they have to reach, and with how many labels they are tried at all.
+_DEGREES: Final = (24, 48, 96)
+_ENOUGH: Final = 1e-12
+_LABELS: Final = 6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ordered:
+    """Records in a public order. ``x``: (n, d), dense or CSR."""
+
+    objective: PairObjective
+    x: Any
+    y: Vector
+
+    def gradient(self, w: Vector, k: int) -> Vector:
+        """(1/k) sum over i < k of the gradients of the pairs (z_k, z_i), counted from 0; shape (d,)."""
+        f, earlier, here = self.objective, self.x[:k], self.x[k : k + 1]
+        with np.errstate(all="ignore"):
+            u = (here @ w)[0] - earlier @ w
+            s = bounded(f.slope(u, self.y[k], self.y[:k]), f.limit)
+            own = here[0] if isinstance(here, np.ndarray) else here.toarray()[0]
+            return np.asarray((own * s.sum() - earlier.T @ s) / k)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairObjective:
+    """``phi`` and its ``slope`` in u = <w, x1 - x2>; ``limit``, ``length``: certified bounds of |phi'|, into which computed slopes are
+    brought, and of the gradient of a pair. ``l2``, ``l1``, ``group``, ``over`` as in :class:`dpspec.algorithms.objective.Objective`.
+    ``records`` have ``x`` (n, d), dense or CSR, and ``y`` (n,)."""
+
+    phi: Scalar
+    slope: Scalar
+    l2: float = 0.0
+    l1: float = 0.0
+    over: ConstraintSet = field(default_factory=lambda: REALS)
+    group: GroupNorm | None = None
+    limit: float = math.inf
+    length: float = math.inf
+    curve: float = math.inf
+    residual: bool = False  # phi knows u - (y1 - y2) alone, but for terms without w
+
+    def size(self, features: int) -> int:
+        """How many weights there are."""
+        return features
+
+    def ordered(self, records: Any, order: NDArray[np.intp]) -> Ordered:
+        """The records in ``order``, a permutation that depends on none of them."""
+        return Ordered(self, records.x[order], _labels(records)[order])
+
+    def data_value(self, w: Vector, records: Any) -> float:
+        """The mean of phi over the ordered pairs of different records."""
+        y, m = _labels(records), np.asarray(records.x @ w)
+        n = len(y)
+        total, itself = self._sum(self.phi, m, y, gradient=False), self.phi(np.zeros(n), y, y).sum()
+        return float((total - itself) / (n * (n - 1)))
+
+    def data_gradient(self, w: Vector, records: Any) -> Vector:
+        """The gradient of :meth:`data_value`, shape (d,); a record beside itself has none."""
+        y, m = _labels(records), np.asarray(records.x @ w)
+        n = len(y)
+        return np.asarray(records.x.T @ self._sum(self.slope, m, y, gradient=True)) / (n * (n - 1))
+
+    def regulariser(self, w: Vector) -> float:
+        """l2/2 |w|^2 + l1 |w|_1 + the group norm."""
+        group = 0.0 if self.group is None else self.group.value(w)
+        return 0.5 * self.l2 * float(w @ w) + self.l1 * float(np.abs(w).sum()) + group
+
+    @property
+    def smooth_penalty(self) -> bool:
+        """Whether the regulariser is a ridge or nothing."""
+        return self.l1 == 0.0 and self.group is None
+
+    def value(self, w: Vector, records: Any) -> float:
+        """F(w). In study mode only."""
+        return self.data_value(w, records) + self.regulariser(w)
+
+    def gradient(self, w: Vector, records: Any) -> Vector:
+        """The gradient of the smooth part, ridge included. In study mode only."""
+        return self.data_gradient(w, records) + self.l2 * w
+
+    def prox(self, v: Vector, step: float) -> Vector:
+        """argmin over u in the set of |u - v|^2/2 + step*(l1 |u|_1 + the group norm); the ridge is not in it."""
+        return prox(v, self.over, step, self.l1, self.group)
+
+    def _sum(self, f: Scalar, m: Vector, y: Vector, *, gradient: bool) -> Any:
+        """Sum of f(m_i - m_j, y_i, y_j) over all i and j; with ``gradient``, for each i the sum over j of that less the other way round."""
+        if self.residual:  # labels move margins, and all records have one
+            m, y = m - y, np.zeros(len(y))
+        labels = np.unique(y)
+        if len(m) > _FEW and len(labels) <= _LABELS:
+            found = _separated(f, m, [np.flatnonzero(y == label) for label in labels], labels, gradient)
+            if found is not None:
+                return found
+        out = np.zeros(len(m))
+        for rows in _blocks(len(m)):
+            block = f(m[rows, None] - m[None, :], y[rows, None], y[None, :])
+            out[rows] += block.sum(axis=1)
+            if gradient:
+                out -= block.sum(axis=0)
+        return out if gradient else out.sum()
+
+
+def _labels(records: Any) -> Vector:
+    return np.zeros(records.x.shape[0]) if records.y is None else np.asarray(records.y, dtype=np.float64)
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    rows = max(1, _BLOCK // n)
+    for a in range(0, n, rows):
+        yield slice(a, min(a + rows, n))
+
+
+def _separated(f: Scalar, m: Vector, groups: list[Any], labels: Vector, gradient: bool) -> Any:
+    """:meth:`PairObjective._sum` by polynomials in both margins; None where they are not accurate enough."""
+    low, high = float(m.min()), float(m.max())
+    middle, half = (low + high) / 2, max((high - low) / 2, 1e-150)
+    if not math.isfinite(half):
+        return None
+    for degree in _DEGREES:
+        nodes = chebyshev.chebpts1(degree)
+        u = half * (nodes[:, None] - nodes[None, :])
+        every = [[_coefficients(f(u, a, b)) for b in labels] for a in labels]
+        if all(_small(c) for row in every for c in row):
+            break
+    else:
+        return None
+    powers = [chebyshev.chebvander((m[g] - middle) / half, degree - 1) for g in groups]
+    sums = [p.sum(axis=0) for p in powers]
+    if not gradient:
+        return sum(float(sums[i] @ every[i][j] @ sums[j]) for i in range(len(groups)) for j in range(len(groups)))
+    out = np.zeros(len(m))
+    for i, g in enumerate(groups):
+        out[g] = sum(powers[i] @ (every[i][j] @ sums[j] - sums[j] @ every[j][i]) for j in range(len(groups)))
+    return out
+
+
+def _coefficients(values: Vector) -> Vector:
+    """Of T_k(a) T_l(b), from the values at the Chebyshev points of both."""
+    degree = len(values)
+    basis = chebyshev.chebvander(chebyshev.chebpts1(degree), degree - 1) * (2.0 / degree)
+    basis[:, 0] /= 2
+    return np.asarray(basis.T @ values @ basis)
+
+
+def _small(c: Vector) -> bool:
+    """Whether the coefficients of the highest degrees are lost beside the largest."""
+    if not np.isfinite(c).all():
+        return False
+    size, edge = np.abs(c), max(2, len(c) // 8)
+    return float(max(size[-edge:].max(), size[:, -edge:].max())) <= _ENOUGH * max(float(size.max()), 1e-300)
+
+
+def bind(binding: Binding) -> Any:
+    """The :class:`PairObjective` of a certified loss."""
+    from dpspec.algorithms.sets import constraint_set, group_norm
+    from dpspec.domains.variable import NOTHING_SAID
+    from dpspec.symbolic.pair_loss import pair_loss
+
+    problem, proved = binding.problem, binding.certificate
+    if proved is None or proved.form is None or problem.loss is None:
+        return None
+    loss, y = problem.loss, binding.domains.get("y", NOTHING_SAID).enforced
+    functions = pair_loss(proved.name, proved.form, y)
+    return PairObjective(
+        phi=functions.value,
+        slope=functions.slope,
+        l2=loss.l2,
+        l1=loss.l1,
+        over=constraint_set(binding.node.over, binding.facts),
+        group=group_norm(loss.group, problem.d),
+        limit=loss.slope,
+        length=loss.lipschitz,
+        curve=loss.curve,
+        residual=functions.residual,
+    )
+
+
+def reference(records: Any, problem: Problem, settings: Mapping[str, Any]) -> Reference:
+    """The minimiser over all pairs of these records and the least value."""
+    from dpspec.algorithms.objective import optimum
+
+    return optimum(problem.oracle, records)
+
+
+def auc_error(w: Array, trial: Trial) -> float:
+    """1 - the area under the curve of <w, x> on the records: the share of pairs, one of the largest label and one of the least, that it
+    ranks the wrong way; ties count half. 1/2 where all labels are one."""
+    m, y = np.asarray(trial.records.x @ w), _labels(trial.records)
+    above, below = np.sort(m[y == y.max()]), m[y == y.min()]
+    if y.max() == y.min():
+        return 0.5
+    first, last = np.searchsorted(above, below, "left"), np.searchsorted(above, below, "right")
+    return float((first + last).sum() / 2 / (len(above) * len(below)))
+
+
+AUC_ERROR: Final = Measure("auc-error", auc_error, "records")
+
+TASK = Task(
+    name="minimise-pairwise",
+    serves=lambda node: isinstance(node, Minimise) and node.pairwise,
+    words=("minimise-pairwise",),
+    measures=(EXCESS_EMPIRICAL_RISK, AUC_ERROR, *DISTANCES),
+    certificate=certificate,
+    bind=bind,
+    reference=reference,
+    labelled=lambda node: not names(node.loss).isdisjoint(("y1", "y2")),
+)

@@ -1,0 +1,103 @@
+"""The population risk of a law, against its closed form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpspec.compiler.measures import choose
+from dpspec.compiler.passes import compile_draft
+from dpspec.executor.bind import bound_problem
+from dpspec.executor.population import population
+from dpspec.lang.source import parse_text
+from dpspec.spec.diagnostics import SpecError
+from dpspec.tasks.registry import of
+from tests.cli.call import call
+
+SPEC = """analysis "a"
+
+data
+  n = 20_000, d = 3
+  {source}
+  {status}, unit person, neighbours replace-one
+  x in box(-1, 1) by clip
+  y in [-4, 4] by clip
+
+privacy central
+  epsilon = 1, delta = 1e-6
+
+release w
+  minimise 1/2*(y - <w, x>)^2 over ball(l2, 3)
+  by dp-gd with T = 2
+  expect excess-population-risk <= 0.1
+"""
+LAW = """
+simulate
+  x ~ uniform(-1, 1)
+  y = 2*<theta, x> + uniform(-1/2, 1/2)
+  theta = sparse(1) unit l2
+"""
+
+
+def test_the_excess_is_the_distance_in_the_covariance() -> None:
+    """y = <2 theta, x> + noise, no record clipped: F(w) - min F = (w - 2 theta)^T E x x^T (w - 2 theta)/2, with E x x^T = I/3."""
+    draft = compile_draft(parse_text(SPEC.format(source="from memory", status="private") + LAW, surface="dps"))
+    assert not draft.failed, draft.diagnostics
+    (release,) = draft.releases
+    assert choose(release) == "excess-population-risk"
+    problem, task = bound_problem(draft, release), of(release.release.task)
+    fresh = population(draft, release, problem, 5, 0)
+    assert fresh.records.n == 80_000
+    assert population(draft, release, problem, 5, 0) is fresh
+    assert population(draft, release, problem, 5, 1) is not fresh  # its theta is another one
+    theta = 2 * np.linalg.lstsq(np.asarray(fresh.records.x), np.asarray(fresh.records.y), rcond=None)[0].round(2) / 2
+    assert np.linalg.norm(theta) == pytest.approx(2.0, abs=0.02)
+    t = task.trial(None, problem, {}, None)
+    measure = task.measure("excess-population-risk").of
+    for w in (np.zeros(3), np.array([0.5, -1.0, 2.0]), theta):
+        want = float((w - theta) @ (w - theta)) / 6
+        assert measure(w, type(t)(**{**vars(t), "population": fresh})) == pytest.approx(want, abs=0.02)
+
+
+def test_real_data_have_no_population(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b,c,y\n" + "0.1,0.2,0.3,1\n" * 8)
+    text = SPEC.format(source='from "a.csv" target "y"', status="public").replace("20_000", "8")
+    (tmp_path / "a.dps").write_text(text)
+    got = call("study", str(tmp_path / "a.dps"), "--trials", "2", "--workers", "1")
+    assert got.code != 0
+    assert "DP413" in got.stderr
+    draft = compile_draft(parse_text(text, path=str(tmp_path / "a.dps"), surface="dps"))
+    with pytest.raises(SpecError, match="DP413"):
+        choose(draft.releases[0], simulated=False)
+
+
+def test_where_the_bounded_measure_is_not_told_another_one_is_named(tmp_path: Path) -> None:
+    """Real data have no population: what is measured in its place is said, not put there in silence."""
+    rows = "".join(f"{0.1 * (i % 7)},{0.2 * (i % 3)},{i % 2}\n" for i in range(40))
+    (tmp_path / "a.csv").write_text("a,b,y\n" + rows)
+    (tmp_path / "a.dps").write_text("""analysis "a"
+
+data
+  n = 40, d = 2
+  from "a.csv" target "y"
+  public
+  x in ball(linf, 1) by clip
+  y in {-1, 1} by map(0 -> -1, 1 -> 1)
+
+privacy central
+  epsilon = 2, delta = 1e-3
+
+assume
+  sparse(1)
+  moment(order 2, bound 1) of gradient
+
+release w
+  minimise log(1 + exp(-y*<w, x>)) + 1/20*|w|^2 over sparse(1)
+  by dp-sparse-optimization-heavy-tailed with T = 2, eta = 1
+""")
+    got = call("study", str(tmp_path / "a.dps"), "--trials", "2", "--workers", "1")
+    assert got.code == 0, got
+    assert "excess-population-risk" in got.stdout
+    assert "measured is excess-empirical-risk" in " ".join(got.stdout.split())
