@@ -64,6 +64,7 @@ _INERT = {
     "n": "delta is far below 1/n, or the mean's noise is in proportion to 1/n",
     "range": "the mean's noise is in proportion to the range",
     "n_public": "a replaced record leaves the number of records as it is",
+    "rule": "a name of a rule that is not re-evaluated, for the reader (docs/audit.md)",
     "parts": "one unit lies in fewer parts than there are",
     "candidates": "two candidates attain what many do",
     "queries": "a cut-off bounds them, or the log-ratio is attained in the limit",
