@@ -29,8 +29,8 @@ def judge(found: Configured) -> AuditResult:
     drop: tuple[str, ...] = ()
     more: list[Diagnostic] = []
     open_word = len(results) == 1
-    if verdicts <= {"holds"} and not open_word:
-        verdict = "holds"
+    if verdicts == {"vacuous"} or (verdicts == {"holds"} and not open_word):
+        verdict = shown.verdict
     elif verdicts & set(_GOOD):
         verdict = "holds-if"
         right = [(c, r) for c, r in results if r.verdict in _GOOD]
