@@ -84,11 +84,17 @@ def _needed(found: Configured) -> AuditResult:
                 continue
             name = "noise_multiplier" if not recomputed else f"noise_multiplier if {condition}"
             recomputed[name] = least
-            told = f"no noise is stated: ({claim.epsilon:g}, {claim.delta:g}) needs a noise multiplier of at least {least:.5g}"
+            told = f"no noise is stated: ({claim.epsilon:g}, {claim.delta:g}) needs a noise multiplier of at least {_upward(least):.4g}"
             findings.append(Diagnostic("DP649", "warning", told + (f" if {condition}" if condition else ""), "state what the tool chose"))
     return replace(
         base, verdict="cannot-verify", findings=tuple(dict.fromkeys(findings)), static=None, recomputed=recomputed, conditions=()
     )
+
+
+def _upward(x: float) -> float:
+    """Four digits, never fewer noise than is needed."""
+    unit = 10.0 ** (math.floor(math.log10(x)) - 3)
+    return math.ceil(x / unit) * unit
 
 
 def least_multiplier(found: Configured, reading: int, epsilon: float, delta: float) -> float | None:
