@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpspec.audit.component import Component, Family
 from dpspec.audit.conversions import zcdp_epsilon
@@ -73,6 +73,12 @@ def epsilon_range(parts: Sequence[Component], delta: float) -> Range:
         if better_high < high:
             high, how = better_high, "privacy-loss distributions, rounded outwards"
     return Range(min(low, high) if low <= high * (1 + _AGREE) + _AGREE else low, high, how)
+
+
+def epsilon_at_most(parts: Sequence[Component], delta: float) -> float:
+    """The upper end of :func:`epsilon_range` alone, for searches."""
+    bare = [replace(c, under=None, pure_at_least=0.0) for c in parts]
+    return epsilon_range(bare, delta).high
 
 
 def _upper(parts: Sequence[Component], delta: float) -> tuple[float, str]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dpspec.audit.bounds import Range, epsilon_range
+from dpspec.audit.bounds import Range, epsilon_at_most
 from dpspec.audit.component import Component, Context, Missing
 from dpspec.audit.conversions import zcdp_epsilon
 from dpspec.audit.deployment import Claim, Deployment, Setting
@@ -215,10 +215,10 @@ def alternatives_of(
         found.append((f"the unit is {setting.events_unit or 'one pass of the events'}", single.high))
         for passes in (2, 30, 365):
             many = [replace(c, count=c.count * passes) for c in parts]
-            found.append((f"a {setting.unit or 'unit'} meets {passes} of them", epsilon_range(many, delta).high))
+            found.append((f"a {setting.unit or 'unit'} meets {passes} of them", epsilon_at_most(many, delta)))
     if any(c.assumes and c.how == "DP629" for c in parts):  # how often a unit contributes is open
         many = [replace(c, count=c.count * 2) if c.assumes else c for c in parts]
-        found.append(("a unit lies in 2 parts", epsilon_range(many, delta).high))
+        found.append(("a unit lies in 2 parts", epsilon_at_most(many, delta)))
     for event in deployment.events:
         rate = event.number("rate")
         if event.kind == "subset" and rate is not None:

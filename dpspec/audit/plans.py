@@ -19,6 +19,8 @@ from typing import Any, ParamSpec, TypeVar
 from dpspec.audit.bounds import Range, epsilon_range
 from dpspec.audit.component import Breach, Component
 from dpspec.audit.deployment import Claim, Deployment, Setting
+from dpspec.audit.findings import withheld
+from dpspec.audit.readings import Reading
 from dpspec.audit.schedules import Cost, TooManyWays, components, cut, mu_squared, rho_of, ways
 from dpspec.audit.verdict import LOOSE, TOLERANCE, AuditResult, StaticResult, Verdict
 from dpspec.privacy.forms import FormError, from_json, is_channel, mapping, noise_of, number, only, positive, spent_of, text, whole
@@ -572,7 +574,8 @@ def judge(planned: Planned) -> AuditResult:
     if not planned.ways or (planned.faults and not (breached or exact or delta == 0)):  # no certificate, and no cheap refutation
         return AuditResult(planned.subject, "cannot-verify", stated, tuple(dict.fromkeys(findings)))
     try:
-        epsilon = _worst([epsilon_range(way, delta) for way in planned.ways])
+        ranges = [epsilon_range(way, delta) for way in planned.ways]
+        epsilon = _worst(ranges)
     except (ArithmeticError, ValueError, MemoryError) as problem:
         message = f"the numbers of the schedule are beyond what can be computed ({problem or type(problem).__name__})"
         return AuditResult(planned.subject, "cannot-verify", stated, (*findings, Diagnostic("DP605", "warning", message)))
@@ -597,7 +600,9 @@ def judge(planned: Planned) -> AuditResult:
     ]
     unknown = [c for way in planned.ways for c in way if c.unknown]
     findings += [Diagnostic(c.how or "DP605", "warning", c.unknown) for c in unknown]
-    if verdict != "violated" and (planned.faults or unknown or not asked):
+    crossed = withheld([Reading("epsilon", 0.0, r) for r in ranges])
+    findings += crossed
+    if crossed or (verdict != "violated" and (planned.faults or unknown or not asked)):
         verdict = "cannot-verify"
     if verdict == "holds" and (delta >= 1 or (setting.n is not None and delta * setting.n >= 1)):
         verdict = "vacuous"

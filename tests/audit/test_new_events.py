@@ -237,3 +237,18 @@ def test_numbers_in_doubles_are_a_condition_of_every_noise(kind: str) -> None:
         assert found.verdict == "holds-if", found.text()
         whole = judged({"epsilon": 50, "delta": 1e-3}, {**wrap(module.EXAMPLE), "arithmetic": "float64"}, relation="zero_out")
         assert whole.verdict == "holds-if", whole.text()
+
+
+@pytest.mark.parametrize("model", ["central", "tool"])
+def test_bounds_that_contradict_each_other_give_no_verdict(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of an event type that proves 2 from below and 1 from above: an internal error, whatever is claimed."""
+    from dpspec.audit.events import pure
+
+    monkeypatch.setattr(pure, "model", lambda event, context: [Component("broken", pure=1.0, pure_at_least=2.0, rho=0.5)])
+    for epsilon in (0.5, 1.5, 3.0):
+        setting = {"model": model, "unit": "record", "neighbouring": "replace_one"}
+        data = {"audit": 1, "setting": setting, "claim": {"epsilon": epsilon}, "events": [{"type": "pure", "epsilon": 1}]}
+        result = audit(data)
+        assert result.verdict == "cannot-verify"
+        assert "DP647" in {f.code for f in result.findings}
+        assert result.exit_code == 1

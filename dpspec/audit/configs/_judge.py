@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from dpspec.audit.bounds import epsilon_range
+from dpspec.audit.bounds import epsilon_at_most
 from dpspec.audit.configs._tool import Configured
 from dpspec.audit.static import audit_static, released
 from dpspec.audit.verdict import AuditResult, Verdict
@@ -102,9 +102,8 @@ def least_multiplier(found: Configured, reading: int, epsilon: float, delta: flo
     make = found.wanted
 
     def gap(z: float) -> float:
-        """ln(certified epsilon / target); the lower bounds are not needed for it."""
-        parts = [replace(c, under=None, pure_at_least=0.0, rho_at_least=0.0) for c in released(make(z)[reading][1])]
-        return math.log(epsilon_range(parts, delta).high / epsilon)
+        """ln(certified epsilon / target)"""
+        return math.log(max(epsilon_at_most(released(make(z)[reading][1]), delta), 1e-300) / epsilon)
 
     low = high = 1.0
     at_low = at_high = gap(1.0)
