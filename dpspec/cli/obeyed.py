@@ -57,9 +57,8 @@ def broken(policies: Policies, path: Path, plan: Any) -> tuple[Diagnostic, ...]:
     if policy is None:
         return ()
     mine = planned(path, plan)
-    name = policy.name_of(path)
     found = findings(policy, mine, today())
-    found += [_elsewhere(policy, d, mine) for d in expired(policy, today()) if f" for {name} expired" in d.message]
+    found += [_elsewhere(policy, d, mine) for d in expired(policy, today(), policy.name_of(path))]
     if policy.totals:
         others = [p for p in (_other(f) for f in spec_files([policy.path.parent]) if f.resolve() != path.resolve()) if p is not None]
         here = totals(policy, [mine, *others])

@@ -25,10 +25,10 @@ class Kind:
 
 
 def _number(value: Any, low: Fraction | None, high: Fraction | None) -> Fraction:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError("a number")
     try:
-        found = Fraction(value) if isinstance(value, str) else Fraction(repr(value))  # 1e-6 is a millionth, not the nearest double
+        found = Fraction(repr(value))  # 1e-6 is a millionth, not the nearest double
     except (ValueError, ZeroDivisionError):
         raise ValueError("a finite number") from None
     if (low is not None and found < low) or (high is not None and found >= high):
@@ -184,7 +184,10 @@ def read(path: Path) -> Policy:
     """A policy. Raises :class:`SpecError` with DP750 and the place of everything that is wrong."""
     from dpspec.audit.yamlread import read_yaml
 
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise SpecError([Diagnostic("DP750", "error", f"{path} is not UTF-8", "store it as UTF-8")], path=str(path)) from None
     try:
         found = read_yaml(text, str(path))
     except SpecError as error:

@@ -72,8 +72,9 @@ def findings(policy: Policy, plan: Planned, day: datetime.date) -> list[Diagnost
     return found
 
 
-def expired(policy: Policy, day: datetime.date) -> list[Diagnostic]:
-    """Waivers whose day has passed, at their place in the policy; of use or not, they are errors until somebody looks."""
+def expired(policy: Policy, day: datetime.date, spec: str | None = None) -> list[Diagnostic]:
+    """Waivers (of one ``spec``, as the policy names it) whose day has passed, at their place in the policy; of use or not, they are errors
+    until somebody looks."""
     return [
         Diagnostic(
             "DP760",
@@ -83,7 +84,7 @@ def expired(policy: Policy, day: datetime.date) -> list[Diagnostic]:
             policy.spans.get((*w.place, "expires")),
         )
         for w in policy.waivers
-        if w.values["expires"] < day
+        if w.values["expires"] < day and spec in (None, w.values["spec"])
     ]
 
 
@@ -152,11 +153,11 @@ def _entry(v: Mapping[str, Any], policy: Policy, plan: Planned, day: datetime.da
     missing = [word for word in v.get("require", ()) if word not in values]
     if missing:
         help = f"write specs: {name}: {missing[0]}: ... in {policy.path.name}"
-        yield Breach("require", f"no {', no '.join(missing)} is stated for {name}", help, ("analysis",))
+        yield Breach("require", f"no {', no '.join(missing)} is stated for {name}", help, ("name",))
     review = values.get("review")
     if "review" in v.get("require", ()) and review is not None and review < day:
         at = policy.at("specs", name, "review")
-        yield Breach("review", f"the review of {name} was due on {review} ({at})", "review it, and write the next date", ("analysis",))
+        yield Breach("review", f"the review of {name} was due on {review} ({at})", "review it, and write the next date", ("name",))
 
 
 def _stated(g: Mapping[str, Any], word: str) -> float | None:

@@ -43,7 +43,8 @@ def test_the_worked_example(tmp_path: Path) -> None:
 
 def test_the_demonstration_is_clean() -> None:
     done = call("check", str(TEAM), "--verbose")
-    assert done.code == 0 and "DP761" in done.stdout
+    assert done.code == 0
+    assert "DP761" in done.stdout
 
 
 if __name__ == "__main__":
