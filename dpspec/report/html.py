@@ -439,8 +439,9 @@ def _curves(body: Mapping[str, Any]) -> Iterator[str]:
         values = [v for f in made for line in f.lines for v in (*line.y, *line.low, *line.high) if 0 < v < math.inf]
         if not values:
             continue
-        span = (min(values) / 1.3, max(values) * 1.3)
-        shown = [line_figure(replace(f, ylim=span)) for f in made[:12]]
+        logarithmic = all(v > 0 for f in made for line in f.lines for v in line.y)  # an error of 0 has no place there
+        span = (min(values) / 1.3 if logarithmic else 0.0, max(values) * 1.3)
+        shown = [line_figure(replace(f, ylim=span, logy=logarithmic)) for f in made[:12]]
         yield f"<h3>Against {escape(variable)}</h3>" + '<div class="grid">' + "".join(shown) + "</div>"
         if len(made) > 12:
             yield f"<p class='dim'>{len(made) - 12} more panels are left out; the table has their numbers.</p>"
@@ -455,7 +456,7 @@ def _lines(body: Mapping[str, Any], variable: str, algorithms: Mapping[str, Sequ
         if len(group) < 2:
             continue
         x = [p["at"][variable] for p in group]
-        mean = [max(p["error"]["mean"], 1e-300) for p in group]
+        mean = [p["error"]["mean"] for p in group]
         low = [max(p["error"]["ci95"][0], m * 1e-3) for p, m in zip(group, mean, strict=True)]
         several, color = len(algorithms) > 1, SERIES[i % len(SERIES)]
         label = algorithm if several else "measured"

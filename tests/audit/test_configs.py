@@ -120,6 +120,7 @@ def test_readings_that_differ_are_never_a_plain_certificate() -> None:
     assert audit({**data, "epsilon": one + 0.01, "delta": 1e-5}).verdict == "holds-if"
     assert audit({**data, "epsilon": two + 0.05, "delta": 1e-5}).verdict == "holds"
     assert audit({**data, "epsilon": one - 0.05, "delta": 1e-5}).verdict == "violated"
+    assert audit({**data, "epsilon": 50, "delta": "1/n", "n": 1000}).verdict == "vacuous"
 
 
 def test_schedules() -> None:

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 
 from dpspec.algorithms.registry import all_modules
 from dpspec.compiler.draft import Draft
@@ -32,6 +33,17 @@ from tests.conformance.extremes import extremes, image, listed, made, opposite
 ROOT = Path(__file__).resolve().parents[2]
 ALGORITHMS = [m for m in all_modules() if m.CARD.role == "algorithm"]
 IDS = [m.CARD.id for m in ALGORITHMS]
+
+
+def family(module: ModuleType) -> str:
+    return module.__name__.split(".")[-2]
+
+
+def measured(modules: list[ModuleType]) -> Any:
+    """``module`` for tests that run an algorithm hundreds of times: the first of each family in the fast suite, all in the slow one."""
+    first = {family(m): m for m in reversed(modules)}
+    found = [pytest.param(m, id=m.CARD.id, marks=() if first[family(m)] is m else pytest.mark.slow) for m in modules]
+    return pytest.mark.parametrize("module", found)
 
 
 def gallery(module: ModuleType) -> Parsed:

@@ -21,7 +21,7 @@ from dpspec.lang.source import Parsed, parse_expr, parse_file, parse_text
 from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Sequence, Tree, draws
 from dpspec.spec.diagnostics import SpecError
 from dpspec.tasks.registry import of
-from tests.conformance.cases import ALGORITHMS, IDS, ROOT, case, gallery, neighbours, resized
+from tests.conformance.cases import ALGORITHMS, IDS, ROOT, case, gallery, measured, neighbours, resized
 
 each = pytest.mark.parametrize("module", ALGORITHMS, ids=IDS)
 
@@ -156,7 +156,7 @@ def small(module: ModuleType, **more: float | str) -> Parsed:
 WEAKEN = 4.0
 
 
-@each
+@measured(ALGORITHMS)
 def test_no_violation_is_found_and_one_is_when_the_noise_shrinks(module: ModuleType) -> None:
     """The empirical audit on the nastiest pair of the public facts: silent at the plan's noise, loud at a fraction of it."""
     from dpspec.audit.empirical.release import audit_plan_release
@@ -194,14 +194,14 @@ def rounds_are_disjoint(tree: Tree) -> bool:
     return any(rounds_are_disjoint(part) for part in inside)
 
 
-@each
+@measured(ALGORITHMS)
 def test_error_at_a_large_budget_approaches_the_reference(module: ModuleType) -> None:
     tight = typical_error(modest(module, epsilon=0.5))
     loose = typical_error(modest(module, epsilon=500))
     assert loose < tight
 
 
-@each
+@measured(ALGORITHMS)
 def test_error_decreases_in_n(module: ModuleType) -> None:
     parsed = modest(module, epsilon=8)
     n = float(make_plan(parsed, check=False).draft.facts["n"])

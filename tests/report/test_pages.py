@@ -256,3 +256,12 @@ def test_an_upper_bound_is_not_rounded_down() -> None:
     assert round(exact, 3) < exact <= float(_at_most(exact)) < exact + 1e-3
     assert _at_most(0.25) == "0.250"
     assert _at_most(1.0) == "1.000"
+
+
+def test_an_error_of_zero_is_drawn_at_zero(bodies: dict[str, dict[str, Any]]) -> None:
+    """It has no place on a logarithmic axis: the axis of its figure begins at 0."""
+    body = copy.deepcopy(bodies["study"])
+    body["points"][-1]["error"] |= {"mean": 0.0, "ci95": [0.0, 0.0]}
+    text = page(body)
+    assert "e-300" not in text
+    assert "303" not in re.sub(r"<svg.*?</svg>", lambda m: "".join(re.findall(r"<!--(.*?)-->", m[0])), text, flags=re.DOTALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from dpspec.audit.bounds import epsilon_range
+from dpspec.audit.bounds import epsilon_at_most
 from dpspec.audit.configs._tool import Configured
 from dpspec.audit.static import audit_static, released
 from dpspec.audit.verdict import AuditResult, Verdict
@@ -29,8 +29,8 @@ def judge(found: Configured) -> AuditResult:
     drop: tuple[str, ...] = ()
     more: list[Diagnostic] = []
     open_word = len(results) == 1
-    if verdicts <= {"holds"} and not open_word:
-        verdict = "holds"
+    if verdicts == {"vacuous"} or (verdicts == {"holds"} and not open_word):
+        verdict = shown.verdict
     elif verdicts & set(_GOOD):
         verdict = "holds-if"
         right = [(c, r) for c, r in results if r.verdict in _GOOD]
@@ -84,11 +84,17 @@ def _needed(found: Configured) -> AuditResult:
                 continue
             name = "noise_multiplier" if not recomputed else f"noise_multiplier if {condition}"
             recomputed[name] = least
-            told = f"no noise is stated: ({claim.epsilon:g}, {claim.delta:g}) needs a noise multiplier of at least {least:.5g}"
+            told = f"no noise is stated: ({claim.epsilon:g}, {claim.delta:g}) needs a noise multiplier of at least {_upward(least):.4g}"
             findings.append(Diagnostic("DP649", "warning", told + (f" if {condition}" if condition else ""), "state what the tool chose"))
     return replace(
         base, verdict="cannot-verify", findings=tuple(dict.fromkeys(findings)), static=None, recomputed=recomputed, conditions=()
     )
+
+
+def _upward(x: float) -> float:
+    """Four digits, never fewer noise than is needed."""
+    unit = 10.0 ** (math.floor(math.log10(x)) - 3)
+    return math.ceil(x / unit) * unit
 
 
 def least_multiplier(found: Configured, reading: int, epsilon: float, delta: float) -> float | None:
@@ -96,9 +102,8 @@ def least_multiplier(found: Configured, reading: int, epsilon: float, delta: flo
     make = found.wanted
 
     def gap(z: float) -> float:
-        """ln(certified epsilon / target); the lower bounds are not needed for it."""
-        parts = [replace(c, under=None, pure_at_least=0.0, rho_at_least=0.0) for c in released(make(z)[reading][1])]
-        return math.log(epsilon_range(parts, delta).high / epsilon)
+        """ln(certified epsilon / target)"""
+        return math.log(max(epsilon_at_most(released(make(z)[reading][1]), delta), 1e-300) / epsilon)
 
     low = high = 1.0
     at_low = at_high = gap(1.0)
