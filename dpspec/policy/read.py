@@ -172,11 +172,13 @@ class Policy:
 
 
 def find(spec: Path) -> Path | None:
-    """The policy of a spec: the nearest one in its folder or above."""
+    """The policy of a spec: the nearest one in its folder or above, inside its git repository where it is in one."""
     for folder in spec.resolve().parents:
         for name in NAMES:
             if (folder / name).is_file():
                 return folder / name
+        if (folder / ".git").exists():
+            break
     return None
 
 

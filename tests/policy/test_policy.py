@@ -216,6 +216,8 @@ def test_found_upwards(team: Path) -> None:
     deep = team / "a" / "b"
     deep.mkdir(parents=True)
     assert find(deep / "x.dps") == (team / "policy.yaml").resolve()
+    (deep / ".git").mkdir()
+    assert find(deep / "x.dps") is None  # another repository's specs have their own rules
 
 
 @pytest.mark.parametrize("form", ["text", "json", "sarif", "github", "junit"])
