@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,6 +23,7 @@ from dpspec.cli.common import (
     stop,
     use_color,
 )
+from dpspec.cli.obeyed import Policies, PolicyOption, of_policies
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 
@@ -36,19 +37,20 @@ class CheckFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The findings of one file, with its text for underlining. ``parsed``: whether it parsed at all."""
+    """The findings of one file, with its text for underlining. ``parsed``: whether it parsed at all. ``plan``: for totals of a policy."""
 
     path: str
     text: str
     diagnostics: tuple[Diagnostic, ...]
     parsed: bool
+    plan: Any = None
 
     @property
     def failed(self) -> bool:
         return any(d.severity == "error" for d in self.diagnostics)
 
 
-def check_file(path: Path) -> Checked:
+def check_file(path: Path, policies: Policies | None = None) -> Checked:
     from dpspec.compiler.passes import compile_draft
     from dpspec.lang.source import parse_file
 
@@ -56,18 +58,31 @@ def check_file(path: Path) -> Checked:
         parsed = parse_file(path)
     except SpecError as error:
         return Checked(str(path), error.text, error.diagnostics, False)
-    return Checked(str(path), parsed.text, compile_draft(parsed, least="missed").diagnostics, True)
+    draft = compile_draft(parsed, least="missed")
+    policy = None if policies is None else policies.of(path)
+    if policy is None:
+        return Checked(str(path), parsed.text, draft.diagnostics, True)
+    from dpspec.cli.obeyed import planned
+    from dpspec.compiler.plan import of_draft
+    from dpspec.policy.rules import findings, today
+
+    made = of_draft(draft)
+    if made is None:
+        return Checked(str(path), parsed.text, draft.diagnostics, True)
+    plan = planned(path, made)
+    return Checked(str(path), parsed.text, (*draft.diagnostics, *findings(policy, plan, today())), True, plan)
 
 
 @guarded
 def command(
     paths: Annotated[list[Path], typer.Argument(help="spec files or folders", show_default=False)],
     format: Annotated[CheckFormat, typer.Option("--format", help="text, json, sarif, github (annotations) or junit")] = CheckFormat.text,
+    policy: PolicyOption = None,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     no_color: NoColorOption = False,
 ) -> None:
-    """Check specs: language, assumptions, privacy, and that a plan exists.
+    """Check specs: language, assumptions, privacy, that a plan exists, and that it obeys the policy.
 
     Examples:
 
@@ -78,7 +93,10 @@ def command(
     files = spec_files(paths)
     if not files:
         none_found(paths)
-    checked = [check_file(f) for f in files]
+    policies = Policies(policy)
+    checked = [check_file(f, policies) for f in files]
+    specs = len(checked)
+    checked += [Checked(*row, True) for row in of_policies(policies, [c.plan for c in checked if c.plan is not None])]
     errors = sum(d.severity == "error" for c in checked for d in c.diagnostics)
     warnings = sum(d.severity == "warning" for c in checked for d in c.diagnostics)
     if format is CheckFormat.json:
@@ -89,7 +107,7 @@ def command(
             }
         )
     elif format is CheckFormat.text:
-        _text(checked, errors, warnings, quiet=quiet, verbose=verbose, color=use_color(no_color))
+        _text(checked, specs, errors, warnings, quiet=quiet, verbose=verbose, color=use_color(no_color))
     else:
         from dpspec.report.findings import as_github, as_junit, as_sarif
 
@@ -102,7 +120,7 @@ def command(
         stop(FINDINGS)
 
 
-def _text(checked: list[Checked], errors: int, warnings: int, *, quiet: bool, verbose: bool, color: bool) -> None:
+def _text(checked: list[Checked], specs: int, errors: int, warnings: int, *, quiet: bool, verbose: bool, color: bool) -> None:
     from dpspec.lang.render import render
 
     for c in checked:
@@ -113,5 +131,5 @@ def _text(checked: list[Checked], errors: int, warnings: int, *, quiet: bool, ve
         if verbose and not c.diagnostics:
             say(f"{c.path}: clean")
     if not quiet:
-        files = f"{len(checked)} spec{'s' if len(checked) != 1 else ''}"
+        files = f"{specs} spec{'s' if specs != 1 else ''}"
         say(f"{files}: {errors} error{'s' if errors != 1 else ''}, {warnings} warning{'s' if warnings != 1 else ''}")

@@ -207,9 +207,9 @@ def usage_error(message: str) -> None:
 
 
 def unusable(error: SpecError) -> bool:
-    """Exit 2 when the input does not parse or cannot be used (DP1xx, DP5xx, DP67x, DP415, DP416, DP702, DP705, DP710, DP712); exit 1 when
-    it can and has findings."""
-    of_input = ("DP1", "DP5", "DP67", "DP415", "DP416", "DP702", "DP705", "DP710", "DP712")
+    """Exit 2 when the input does not parse or cannot be used (DP1xx, DP5xx, DP67x, DP415, DP416, DP702, DP705, DP710, DP712, DP750); exit 1
+    when it can and has findings."""
+    of_input = ("DP1", "DP5", "DP67", "DP415", "DP416", "DP702", "DP705", "DP710", "DP712", "DP750")
     return any(d.severity == "error" and d.code.startswith(of_input) for d in error.diagnostics)
 
 

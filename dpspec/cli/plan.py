@@ -28,6 +28,7 @@ from dpspec.cli.common import (
     stop,
     use_color,
 )
+from dpspec.cli.obeyed import Policies, PolicyOption, broken
 from dpspec.spec.diagnostics import SpecError
 
 
@@ -50,6 +51,7 @@ def command(
         str | None, typer.Option("--fit", help="an account: the plan at the largest budget that fits into it", show_default=False)
     ] = None,
     ledger: LedgerOption = None,
+    policy: PolicyOption = None,
     format: FormatOption = Format.text,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -77,10 +79,14 @@ def command(
     parsed = parse_file(spec)
     fitted = None if fit is None else _fitted(parsed, fit, ledger)
     plan = make_plan(parsed) if fitted is None else fitted.plan
+    ruled = broken(Policies(policy), spec, plan)
     body = plan.to_json()
+    found = [*plan.diagnostics, *ruled]
+    if ruled and format is Format.json:
+        body = {**body, "policy": [d.to_json() for d in ruled]}
     if out is not None:
         write(plan, out)
-    stored = None if against is None else _compared(against, body, quiet=quiet)
+    stored = None if against is None else _compared(against, plan.to_json(), quiet=quiet)
     theory = _theory(parsed, trade_off, vary or [], constant_from)
     if format is Format.json:
         fits = {} if fitted is None else {"fit": {"account": fit, fitted.word: fitted.value}}
@@ -93,11 +99,11 @@ def command(
         say(plan_text(body, color=use_color(no_color), verbose=verbose))
         if theory:
             say("\n" + theory_text(theory, color=use_color(no_color)))
-        shown = tuple(d for d in plan.diagnostics if d.severity != "info" or verbose)
+        shown = tuple(d for d in found if d.severity != "info" or verbose)
         if shown:
             error = SpecError(shown, path=plan.draft.parsed.path, text=plan.draft.parsed.text)
             show_diagnostics(error, color=use_color(no_color))
-    if (stored is not None and not stored["matches"]) or any(d.severity == "error" for d in plan.diagnostics):
+    if (stored is not None and not stored["matches"]) or any(d.severity == "error" for d in found):
         stop(FINDINGS)
 
 

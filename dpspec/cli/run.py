@@ -25,7 +25,9 @@ from dpspec.cli.common import (
     stop,
     use_color,
 )
+from dpspec.cli.obeyed import Policies, PolicyOption, broken
 from dpspec.cli.progress import progress_bar
+from dpspec.spec.diagnostics import Diagnostic
 
 
 @guarded
@@ -35,6 +37,7 @@ def command(
     out: Annotated[Path | None, typer.Option("--out", help="folder for record.json and the released arrays", show_default=False)] = None,
     ledger: LedgerOption = None,
     account: AccountOption = None,
+    policy: PolicyOption = None,
     format: FormatOption = Format.text,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -64,6 +67,7 @@ def command(
         note("help: a plan with an error is not run; mend the spec, or drop the target that it cannot meet")
         failure(*errors, path=str(spec))
         stop(FINDINGS)
+    obeys(broken(Policies(policy), spec, plan), spec)
     for d in plan.diagnostics:
         if d.code == "DP519" and not quiet:  # of the spec alone: the same for every data set
             note(f"{d.code}: {d.message}")
@@ -89,3 +93,14 @@ def command(
         say(record_text(record.to_json(), color=use_color(no_color)))
         if out is not None:
             say(f"\nwritten to {out}/record.json")
+
+
+def obeys(ruled: tuple[Diagnostic, ...], spec: Path) -> None:
+    """Nothing is read and nothing is drawn for a plan that breaks the policy. Waived rules are said."""
+    errors = tuple(d for d in ruled if d.severity == "error")
+    for d in ruled:
+        note(f"{d.code}: {d.message}")
+    if errors:
+        note(f"help: no record was read; {errors[0].help}, or have the rule waived in the policy")
+        failure(*errors, path=str(spec))
+        stop(FINDINGS)

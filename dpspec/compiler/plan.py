@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dpspec.compiler.draft import Draft, ReleaseDraft
+from dpspec.compiler.draft import Bounded, Draft, ReleaseDraft
 from dpspec.compiler.passes import compiled
 from dpspec.lang.source import Parsed
 from dpspec.privacy.schedule import Sampled, Tree, leaves
@@ -270,6 +270,15 @@ def make_plan(parsed: Parsed, *, check: bool = True) -> Plan:
     """
     draft = compiled(parsed)
     return Plan(draft=draft, guarantee=_guarantee(draft, check), risk=_risk(draft))
+
+
+def of_draft(draft: Draft[Any]) -> Plan | None:
+    """The plan of a draft that was compiled already, without the second accountant; None where it has none."""
+    releases = [r for r in draft.releases if isinstance(r, Bounded)]
+    if draft.blocking or draft.calibrated is None or len(releases) < len(draft.releases):
+        return None
+    whole = draft.at(releases)
+    return Plan(draft=whole, guarantee=_guarantee(whole, False))
 
 
 def _guarantee(draft: Draft, check: bool) -> CheckedGuarantee:

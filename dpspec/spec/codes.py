@@ -10,7 +10,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
-AREAS = ("lang", "assumptions", "privacy", "accuracy", "data", "audit", "audit_empirical", "ledger")
+AREAS = ("lang", "assumptions", "privacy", "accuracy", "data", "audit", "audit_empirical", "ledger", "policy")
 
 
 @dataclass(frozen=True, slots=True)

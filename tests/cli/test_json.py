@@ -21,7 +21,7 @@ from tests.compiler.specs import CLASSIFY
 #: For each command: its words, and the options that write, print or leave out something.
 COMMAND_WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "init": ("{tmp}/new", ("--task local", "--surface yaml")),
-    "check": ("{spec}", ()),
+    "check": ("{spec}", ("--policy {rules}",)),
     "plan": ("{spec}", ("--out {tmp}/p.json", "--against {lock}", "--trade-off --vary epsilon=1,2", "--constant-from {study}")),
     "diff": ("{spec} {spec}", ()),
     "run": ("{spec} --data {csv}", ("--out {tmp}/released",)),
@@ -33,11 +33,11 @@ COMMAND_WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "explain": ("DP201", ()),
     "fmt": ("{ugly}", ("--check", "--diff")),
     "convert": ("{spec} --to yaml", ()),
-    "schema": ("", ("--out {tmp}/schema.json",)),
+    "schema": ("", ("--out {tmp}/schema.json", "--policy")),
 }
 #: Options that change what is computed, not what is printed.
 OTHER = {"--seed", "--compare", "--workers", "--engine", "--trials", "--data", "--to", "--help", "--format", "--as"}
-OTHER |= {"--ledger", "--account", "--fit"}
+OTHER |= {"--ledger", "--account", "--fit", "--policy"}
 COMMON = ("--quiet", "--verbose", "--no-color")
 
 
@@ -52,6 +52,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (folder / "a.dps").write_text(text)
     (folder / "ugly.dps").write_text(text.replace("epsilon = 1,", "epsilon   =   1,"))
     (folder / "broken.dps").write_text("analysis\n")
+    (folder / "rules.yaml").write_text("policy: 1\nrules: [{name: r, unit: person}]\n")
     (folder / "notes.txt").write_text("words")
     (folder / "zeros.json").write_text("{}")
     x = np.random.default_rng(0).normal(size=(200, 5))
@@ -62,7 +63,15 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     assert call("plan", str(folder / "run.dps"), "--out", str(folder / "lock.json"), "-q").code == 0
     assert call("study", str(folder / "a.dps"), "--trials", "2", "--workers", "1", "--out", str(folder / "kept"), "-q").code == 0
     assert call("ledger", "init", "--ledger", str(folder / "book.db"), *["--account", "a", "--data", "d", "--epsilon", "1"]).code == 0
-    names = {"spec": "run.dps", "plain": "a.dps", "ugly": "ugly.dps", "broken": "broken.dps", "notes": "notes.txt", "csv": "r.csv"}
+    names = {
+        "spec": "run.dps",
+        "plain": "a.dps",
+        "ugly": "ugly.dps",
+        "broken": "broken.dps",
+        "rules": "rules.yaml",
+        "notes": "notes.txt",
+        "csv": "r.csv",
+    }
     names |= {
         "lock": "lock.json",
         "study": "kept/study.json",
