@@ -40,9 +40,9 @@ def family(module: ModuleType) -> str:
 
 
 def measured(modules: list[ModuleType]) -> Any:
-    """``module`` for tests that run an algorithm hundreds of times: the first of each family in the fast suite, all in the slow one."""
-    first = {family(m): m for m in reversed(modules)}
-    found = [pytest.param(m, id=m.CARD.id, marks=() if first[family(m)] is m else pytest.mark.slow) for m in modules]
+    """``module`` for tests that run an algorithm hundreds of times: the last of each family in the fast suite, all in the slow one."""
+    chosen = {family(m): m for m in modules}
+    found = [pytest.param(m, id=m.CARD.id, marks=() if chosen[family(m)] is m else pytest.mark.slow) for m in modules]
     return pytest.mark.parametrize("module", found)
 
 
