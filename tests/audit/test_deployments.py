@@ -107,12 +107,12 @@ def _with(data: Any, at: tuple[Any, ...], value: Any) -> Any:
 
 
 def _others(value: Any) -> list[Any]:
-    """Other values of a field: half and twice as much, the opposite, or the word left out."""
+    """Other values of a field: half, twice and ten times as much, the opposite, or the word left out."""
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int):
         return [value * 2, value + 1, value // 2] if value else [1]
-    return [value * 1.7, value / 1.7] if isinstance(value, float) else [None]
+    return [value * 1.7, value / 1.7, value * 10] if isinstance(value, float) else [None]
 
 
 def _told(data: Any) -> object:
@@ -143,7 +143,7 @@ def _unmoved(name: str) -> list[str]:
     for at, value in _leaves(data):
         key = next(k for k in reversed(at) if isinstance(k, str))
         inert = key in _INFORMATION or key in _INERT or (key.endswith("sensitivity") and "epsilon" in _node(data, at))
-        inert = inert or (budget and at == ("claim", "epsilon"))
+        inert = inert or (at == ("claim", "epsilon") and (budget or value == 0))  # no claim lies below 0
         if not inert and not nothing and all(_told(_with(data, at, other)) == base for other in _others(value)):
             found.append(".".join(map(str, at)))
     return found

@@ -59,9 +59,14 @@ def mixed(inner: Law, other: Law, rate: float) -> Mixture:
 
 
 def shows(p: Mass, q: Mass, epsilon: float) -> float:
-    """The hockey-stick divergence in both directions; a relative error of 1e-7 of every cell left out."""
-    factor = math.exp(min(epsilon, 700.0))
-    return max(float(np.sum(np.maximum(a * (1 - 1e-7) - factor * b * (1 + 1e-7) - 1e-290, 0.0))) for a, b in ((p, q), (q, p)))
+    """The hockey-stick divergence in both directions; a relative error of 1e-7 of every cell left out. In logarithms, as exp(epsilon) may
+    lie beyond the doubles; a mass that is 0 as a double may be as large as the least double, so no ratio above exp(744) is claimed."""
+
+    def above(a: Mass, b: Mass) -> float:
+        raised = np.exp(np.minimum(epsilon + np.log(np.maximum(b, 5e-324)), 700.0))
+        return float(np.sum(np.maximum(a * (1 - 1e-7) - raised * (1 + 1e-7) - 1e-290, 0.0)))
+
+    return max(above(p, q), above(q, p))
 
 
 def product(pairs: list[tuple[Mass, Mass]]) -> tuple[Mass, Mass]:
