@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -66,7 +67,17 @@ def test_arrays_in_memory(client: Any) -> None:
     x = rng.uniform(-0.5, 0.5, (200, 3))
     memory = (x, np.where(x[:, 0] > 0, 1.0, -1.0))
     text = FILE.replace('from "r.csv" target "y"', "from memory")
-    assert body(text, engine="dask", trials=12, memory=memory) == body(text, trials=12, memory=memory)
+    there, here = (json.loads(body(text, trials=12, memory=memory, **options)) for options in ({"engine": "dask"}, {}))
+    assert same(there, here)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal but for the last digits of numbers: arrays that travelled lie otherwise in memory, and vectorised sums may begin elsewhere."""
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    return math.isclose(a, b, rel_tol=1e-9) if isinstance(a, float) else bool(a == b)
 
 
 def test_workers_that_live_on_read_a_changed_file_again(client: Any, tmp_path: Path) -> None:
