@@ -159,10 +159,14 @@ class Policy:
 
     def at(self, *place: str | int) -> str:
         """``file:line:column`` of the longest known part of a place."""
+        span = self.span(*place)
+        return f"{self.path}:{span.line}:{span.column}" if span else str(self.path)
+
+    def span(self, *place: str | int) -> Span | None:
+        """Of the longest known part of a place."""
         while place and place not in self.spans:
             place = place[:-1]
-        span = self.spans.get(place)
-        return f"{self.path}:{span.line}:{span.column}" if span else str(self.path)
+        return self.spans.get(place)
 
     def name_of(self, spec: Path) -> str:
         """The path of a spec as the policy says it."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from dpspec.lang.spans import SourceMap
 from dpspec.policy.read import Item, Policy
-from dpspec.spec.diagnostics import Diagnostic
+from dpspec.spec.diagnostics import Diagnostic, Related
 
 CODE = {
     "epsilon": "DP751",
@@ -107,12 +107,13 @@ def _judged(policy: Policy, rule: Item, breach: Breach, plan: Planned, name: str
     code, title = CODE[breach.word], f"{rule.values['name']}.{breach.word}"
     where = policy.at(*rule.place, breach.word)
     span = plan.spans.lookup(breach.place)
+    related = (Related(str(policy.path), f"the policy's {title}", policy.span(*rule.place, breach.word)),)
     for waiver in policy.waivers:
         w = waiver.values
         if w["spec"] == name and w["rule"] == title and w["expires"] >= day:
             message = f"{breach.message}; {title} ({where}) is waived until {w['expires']} by {w['owner']}: {w['reason']}"
-            return [Diagnostic("DP761", "info", message, f"mend it before {w['expires']}", span)]
-    return [Diagnostic(code, "error", f"{breach.message}; the policy's {title} ({where})", breach.help, span)]
+            return [Diagnostic("DP761", "info", message, f"mend it before {w['expires']}", span, related)]
+    return [Diagnostic(code, "error", f"{breach.message}; the policy's {title} ({where})", breach.help, span, related)]
 
 
 def _breaches(policy: Policy, rule: Item, plan: Planned, day: datetime.date) -> Iterator[Breach]:
