@@ -86,6 +86,12 @@ def _algorithms() -> tuple[str, ...]:
     return ids()
 
 
+def _mechanisms() -> tuple[str, ...]:
+    from dpspec.privacy.forms import classes
+
+    return tuple(sorted(classes()))
+
+
 def _relations() -> tuple[str, ...]:
     from dpspec.spec.words import RELATIONS
 
@@ -126,6 +132,7 @@ RULE: dict[str, Kind] = {
     "least-n": Kind({"type": "integer", "minimum": 1}, _whole),
     "allow": Kind(_LIST, _words(_algorithms)),
     "forbid": Kind(_LIST, _words(_algorithms)),
+    "noise": Kind(_LIST, _words(_mechanisms)),
     "declared": Kind({"const": "forbid"}, _forbid),
     "delta-exponent": AMOUNT,
     "require": Kind(_LIST, _words(lambda: FIELDS)),

@@ -30,6 +30,7 @@ CODE = {
     "least-n": "DP753",
     "allow": "DP754",
     "forbid": "DP754",
+    "noise": "DP763",
     "declared": "DP755",
     "delta-exponent": "DP756",
     "review": "DP757",
@@ -141,6 +142,10 @@ def _of_releases(v: Mapping[str, Any], releases: Sequence[Mapping[str, Any]]) ->
             yield Breach("allow", f"{name} is by {algorithm}", f"write by {_or(v['allow'])}", ("releases", i, "by"))
         if algorithm in v.get("forbid", ()):
             yield Breach("forbid", f"{name} is by {algorithm}", "write by another algorithm", ("releases", i, "by"))
+        other = sorted({row["mechanism"] for row in release["noise"]} - set(v["noise"])) if "noise" in v else []
+        if other:
+            message = f"{name} draws {_and(other)} noise, not only {_or(v['noise'])}"
+            yield Breach("noise", message, "write by another algorithm, or another kind of budget", ("releases", i, "by"))
         rests = sorted({h for b in release["bounds"] for h in b["holds_if"]})
         if "declared" in v and rests:
             help = "prove, enforce or test it, or choose an algorithm that does not need it"
@@ -216,6 +221,10 @@ def _cost(schedules: list[Mapping[str, Any]], word: str) -> float:
         return math.inf
     sum_ = Fraction(sum(c[measure] for c in costs), UNIT)
     return sqrt_up(sum_) if word == "mu" else float_up(sum_)
+
+
+def _and(words: Sequence[str]) -> str:
+    return " and ".join(words)
 
 
 def _or(words: Sequence[str]) -> str:
