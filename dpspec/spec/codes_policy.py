@@ -58,7 +58,7 @@ CODES: dict[str, Code] = {
     ),
     "DP763": Code(
         "the policy does not allow the noise of the plan",
-        "The policy lists the mechanisms and local channels that may be drawn from, by their names in a plan (`mechanism` of its noise), and "
-        "the plan draws from another one.",
+        "The policy lists the mechanisms and local channels that may be drawn from, by their names in a plan (`mechanism` of its noise), "
+        "and the plan draws from another one.",
     ),
 }
