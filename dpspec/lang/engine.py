@@ -5,6 +5,7 @@ Nothing here recurses, so nesting costs heap and not stack; sizes are bounded be
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from dpspec.lang import tables
 from dpspec.lang.actions import ACTIONS, MAX_DEPTH, Context, Malformed
 from dpspec.lang.text import Locate
 from dpspec.lang.vocabulary import HYPHENATED, SYMBOLS, ascii_name, nearest
-from dpspec.spec.diagnostics import Diagnostic
+from dpspec.spec.diagnostics import Diagnostic, Span
 
 MAX_PIECE = 20_000  # characters of one line or scalar
 MAX_TOKENS = 4_000  # of one line or scalar, parentheses not counted
@@ -174,8 +175,9 @@ class _Lexer:
         raise Unparsable(Diagnostic(code, "error", message, help, self.context.locate(start, end)))
 
 
-def parse_piece(start: str, text: str, locate: Locate) -> tuple[Any, Context]:
+def parse_piece(start: str, text: str, locate: Locate, follow: list[str] | None = None) -> tuple[Any, Context]:
     """Parse one piece by one start rule. Returns the value, and the context with its marks and the diagnostics that did not stop it.
+    ``follow`` takes the terminals that could come where the text ends.
 
     Raises :class:`Unparsable` where the text leaves the grammar.
     """
@@ -199,6 +201,8 @@ def parse_piece(start: str, text: str, locate: Locate) -> tuple[Any, Context]:
     count = 0
     while True:
         row = states[stack[-1]]
+        if follow is not None and token.type == "$END" and not follow:
+            follow.extend(sorted(t for t in row if (t.isupper() or t.startswith("__ANON")) and _would_shift(stack, t)))
         step = row.get(token.type)
         if step is None:
             here = {t: s for t, s in row.items() if _would_shift(stack, t)}
@@ -242,6 +246,19 @@ def parse_piece(start: str, text: str, locate: Locate) -> tuple[Any, Context]:
         depths.append(level)
         if stack[-1] == end_state and token.type == "$END":
             return value, context
+
+
+def accepted(start: str, text: str) -> tuple[str, ...]:
+    """The terminals that may follow ``text`` in a piece of one start rule; none where the text itself leaves the grammar."""
+    found: list[str] = []
+    with contextlib.suppress(Unparsable):
+        parse_piece(start, text, lambda a, b: Span(1, a + 1, 1, b + 1), found)
+    return tuple(found)
+
+
+def keyword(terminal: str) -> str | None:
+    """How a terminal is written where it is one text: a word or a sign."""
+    return _KEYWORDS.get(terminal)
 
 
 def _would_shift(stack: list[int], terminal: str) -> bool:

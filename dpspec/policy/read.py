@@ -86,6 +86,12 @@ def _algorithms() -> tuple[str, ...]:
     return ids()
 
 
+def _mechanisms() -> tuple[str, ...]:
+    from dpspec.privacy.forms import classes
+
+    return tuple(sorted(classes()))
+
+
 def _relations() -> tuple[str, ...]:
     from dpspec.spec.words import RELATIONS
 
@@ -126,6 +132,7 @@ RULE: dict[str, Kind] = {
     "least-n": Kind({"type": "integer", "minimum": 1}, _whole),
     "allow": Kind(_LIST, _words(_algorithms)),
     "forbid": Kind(_LIST, _words(_algorithms)),
+    "noise": Kind(_LIST, _words(_mechanisms)),
     "declared": Kind({"const": "forbid"}, _forbid),
     "delta-exponent": AMOUNT,
     "require": Kind(_LIST, _words(lambda: FIELDS)),
@@ -159,10 +166,14 @@ class Policy:
 
     def at(self, *place: str | int) -> str:
         """``file:line:column`` of the longest known part of a place."""
+        span = self.span(*place)
+        return f"{self.path}:{span.line}:{span.column}" if span else str(self.path)
+
+    def span(self, *place: str | int) -> Span | None:
+        """Of the longest known part of a place."""
         while place and place not in self.spans:
             place = place[:-1]
-        span = self.spans.get(place)
-        return f"{self.path}:{span.line}:{span.column}" if span else str(self.path)
+        return self.spans.get(place)
 
     def name_of(self, spec: Path) -> str:
         """The path of a spec as the policy says it."""

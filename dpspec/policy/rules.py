@@ -18,7 +18,7 @@ from typing import Any
 
 from dpspec.lang.spans import SourceMap
 from dpspec.policy.read import Item, Policy
-from dpspec.spec.diagnostics import Diagnostic
+from dpspec.spec.diagnostics import Diagnostic, Related
 
 CODE = {
     "epsilon": "DP751",
@@ -30,6 +30,7 @@ CODE = {
     "least-n": "DP753",
     "allow": "DP754",
     "forbid": "DP754",
+    "noise": "DP763",
     "declared": "DP755",
     "delta-exponent": "DP756",
     "review": "DP757",
@@ -107,12 +108,13 @@ def _judged(policy: Policy, rule: Item, breach: Breach, plan: Planned, name: str
     code, title = CODE[breach.word], f"{rule.values['name']}.{breach.word}"
     where = policy.at(*rule.place, breach.word)
     span = plan.spans.lookup(breach.place)
+    related = (Related(str(policy.path), f"the policy's {title}", policy.span(*rule.place, breach.word)),)
     for waiver in policy.waivers:
         w = waiver.values
         if w["spec"] == name and w["rule"] == title and w["expires"] >= day:
             message = f"{breach.message}; {title} ({where}) is waived until {w['expires']} by {w['owner']}: {w['reason']}"
-            return [Diagnostic("DP761", "info", message, f"mend it before {w['expires']}", span)]
-    return [Diagnostic(code, "error", f"{breach.message}; the policy's {title} ({where})", breach.help, span)]
+            return [Diagnostic("DP761", "info", message, f"mend it before {w['expires']}", span, related)]
+    return [Diagnostic(code, "error", f"{breach.message}; the policy's {title} ({where})", breach.help, span, related)]
 
 
 def _breaches(policy: Policy, rule: Item, plan: Planned, day: datetime.date) -> Iterator[Breach]:
@@ -140,6 +142,10 @@ def _of_releases(v: Mapping[str, Any], releases: Sequence[Mapping[str, Any]]) ->
             yield Breach("allow", f"{name} is by {algorithm}", f"write by {_or(v['allow'])}", ("releases", i, "by"))
         if algorithm in v.get("forbid", ()):
             yield Breach("forbid", f"{name} is by {algorithm}", "write by another algorithm", ("releases", i, "by"))
+        other = sorted({row["mechanism"] for row in release["noise"]} - set(v["noise"])) if "noise" in v else []
+        if other:
+            message = f"{name} draws {_and(other)} noise, not only {_or(v['noise'])}"
+            yield Breach("noise", message, "write by another algorithm, or another kind of budget", ("releases", i, "by"))
         rests = sorted({h for b in release["bounds"] for h in b["holds_if"]})
         if "declared" in v and rests:
             help = "prove, enforce or test it, or choose an algorithm that does not need it"
@@ -215,6 +221,10 @@ def _cost(schedules: list[Mapping[str, Any]], word: str) -> float:
         return math.inf
     sum_ = Fraction(sum(c[measure] for c in costs), UNIT)
     return sqrt_up(sum_) if word == "mu" else float_up(sum_)
+
+
+def _and(words: Sequence[str]) -> str:
+    return " and ".join(words)
 
 
 def _or(words: Sequence[str]) -> str:

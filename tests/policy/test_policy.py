@@ -60,6 +60,7 @@ MET_AND_BROKEN = [
     ("least-n: 20000", "least-n: 20001", "DP753"),
     ("allow: [dp-gd, dp-sgd]", "allow: dp-sgd", "DP754"),
     ("forbid: dp-sgd", "forbid: [dp-sgd, dp-gd]", "DP754"),
+    ("noise: [laplace, gaussian]", "noise: discrete-gaussian", "DP763"),
     ("delta-exponent: 1.3", "delta-exponent: 1.4", "DP756"),  # 20,000^-1.3 = 2.6e-6, 20,000^-1.4 = 9.5e-7
     ("require: []", "require: [owner, ticket]", "DP758"),
 ]
@@ -167,6 +168,7 @@ def test_totals_compose(team: Path, plan: Planned) -> None:
         ("rulse: []\n", 2, "'rules'"),
         (rule("epsilom: 1"), 3, "'epsilon'"),
         (rule("forbid: dp-sdg"), 3, "'dp-sgd'"),
+        (rule("noise: gausian"), 3, "'gaussian'"),
         (rule("relation: replace-on"), 3, "'replace-one'"),
         (rule("epsilon: many"), 3, "number"),
         (rule("epsilon: .nan"), 3, "number"),
