@@ -152,10 +152,10 @@ def constraint_set(s: model.Set | None, values: Mapping[str, Any]) -> Constraint
 def unkept(p: Any, *kept: Kind, radius: float | None = None) -> str | None:
     """Why a release would leave the set after `over` of a :class:`~dpspec.algorithms.card.Problem`, for an algorithm that stays inside the
     sets of the kinds ``kept`` alone; ``radius``: of the l2 ball in which it stays."""
-    over = getattr(p.task, "over", None)
-    kind = "reals" if over is None else getattr(over, "norm", over.kind)
-    if kind == "reals":
+    over: Any = getattr(p.task, "over", None)
+    if over is None or over.kind == "reals":
         return None
+    kind = getattr(over, "norm", over.kind)
     if kind not in kept:
         others = f", or over an {' or '.join(kept)} ball" if kept else ""
         return f"it does not keep its release inside the set after `over` ({kind}): ask without a set{others}"

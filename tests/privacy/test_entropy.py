@@ -38,8 +38,8 @@ def test_the_stream_is_that_of_the_cipher(monkeypatch):
 
 
 def test_a_stream_lasts_as_long_as_its_key_whatever_the_nonce(monkeypatch):
-    """The first four bytes of what the library calls the nonce are the block counter, and it raises where that overflows. A counter drawn at
-    random overflows before the key is changed once in 256 streams, in the middle of a release that is charged already."""
+    """The first four bytes of what the library calls the nonce are the block counter, and it raises where that overflows. A counter that
+    is drawn at random overflows before the key is changed once in 256 streams, in the middle of a release that is charged already."""
     monkeypatch.setattr(entropy.os, "urandom", lambda n: b"\xff" * n)
     stream = entropy._Stream()
     assert len(stream.take(3 * entropy.BLOCK)) == 3 * entropy.BLOCK
