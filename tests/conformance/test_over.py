@@ -68,7 +68,11 @@ def test_a_release_lies_in_the_set_of_its_question(module: ModuleType, name: str
     assert all(SETS[name][1](v) for v in estimates(c, range(2)))
 
 
-@pytest.mark.parametrize("module", [m for m in ASKED if "ball" in m.CARD.tunables], ids=lambda m: m.CARD.id)
-def test_a_tuning_parameter_does_not_widen_the_set(module: ModuleType) -> None:
-    assert over(module, "l2", ball=1) == "DP407"
-    assert isinstance(over(module, "l2"), Case)
+#: Tuning parameters that say where an estimate is kept, and in which set.
+KEPT = {"ball": "l2", "Lambda": "l1"}
+
+
+@pytest.mark.parametrize(("module", "word"), [pytest.param(m, w, id=m.CARD.id) for m in ASKED for w in KEPT if w in m.CARD.tunables])
+def test_a_tuning_parameter_does_not_widen_the_set(module: ModuleType, word: str) -> None:
+    assert over(module, KEPT[word], **{word: 1}) == "DP407"
+    assert isinstance(over(module, KEPT[word]), Case)
