@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import difflib
+import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -298,9 +299,18 @@ class _Reader:
             self.there(path, waiver.values.get("spec", ""), (*waiver.place, "spec"))
         for name in specs:
             self.there(path, name, ("specs", name))
+        for item in (*rules, *totals):
+            for pattern in item.where.get("specs", ()):
+                place = (*item.place, "where", "specs")
+                if not any(c in pattern for c in "*?["):
+                    self.there(path, pattern, place)
+                elif posixpath.normpath(pattern) != pattern:
+                    self.bad(place, f"{pattern!r} matches no spec", f"write {posixpath.normpath(pattern)!r}")
 
     def there(self, path: Path, name: str, place: Place) -> None:
-        if name and not (path.parent / name).is_file():
+        if name and posixpath.normpath(name) != name:
+            self.bad(place, f"{name!r} is not how a spec is named", f"write {posixpath.normpath(name)!r}")
+        elif name and not (path.parent / name).is_file():
             self.bad(place, f"there is no spec {name!r} beside the policy", "write its path from the policy's folder, with /")
 
 

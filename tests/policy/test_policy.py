@@ -142,6 +142,25 @@ def test_where(team: Path, plan: Planned) -> None:
     assert codes("data: survey, audience: [public, board]", entry) == ["DP753"]
     assert codes("data: visits", entry) == codes("audience: board", entry) == []
     assert codes("data: visits") == ["DP753"]  # what says nothing does not leave the rule
+    assert codes("specs: '**/*.dps'") == codes("specs: '**/**/income.dps'") == ["DP753"]  # folders, and none
+    assert codes("specs: 'sub/**/*.dps'") == []
+
+
+def test_less_than_records_is_another_unit(team: Path, plan: Planned) -> None:
+    """A plan that protects the labels of a person alone keeps no rule that asks for the person."""
+    labels = Planned(plan.path, {**plan.body, "schedule": {**plan.body["schedule"], "protects": "labels"}}, plan.spans)
+    assert [d.code for d in findings(written(team, rule("unit: person")), labels, DAY)] == ["DP752"]
+    assert findings(written(team, rule("unit: [person, labels of person]")), labels, DAY) == []
+
+
+def test_a_copy_of_a_spec_is_a_release_of_its_own(team: Path, plan: Planned) -> None:
+    """Two files with one text are released twice; two surfaces of one name are one analysis."""
+    policy = written(team, "totals:\n  - {name: t, epsilon: 1.01, delta: 1e-6}\n")
+    twin = Planned(team / "income.dpspec.yaml", plan.body, plan.spans)
+    assert totals(policy, [plan, twin]) == []
+    for other in ("again.dps", "sub/income.dps"):
+        ((found, paths),) = totals(policy, [plan, Planned(team / other, plan.body, plan.spans)])
+        assert (found.code, len(paths)) == ("DP759", 2)
 
 
 def test_totals_compose(team: Path, plan: Planned) -> None:
@@ -178,6 +197,10 @@ def test_totals_compose(team: Path, plan: Planned) -> None:
         (rule("least-n: 2.5"), 3, "whole"),
         (rule("declared: never"), 3, "forbid"),
         (rule("require: []"), 3, "list"),
+        (rule("least-n: 5, where: {specs: incme.dps}"), 3, "incme.dps"),  # would never apply
+        (rule("least-n: 5, where: {specs: ./income.dps}"), 3, "./income.dps"),
+        (rule("least-n: 5, where: {specs: './*.dps'}"), 3, "./*.dps"),
+        ("specs:\n  ./income.dps: {owner: A}\n", 3, "./income.dps"),
         (rule("least-n: 5, where: {modle: central}"), 3, "'model'"),
         (rule("least-n: 5, where: {model: centrl}"), 3, "'central'"),
         ("rules:\n  - {name: r}\n", 3, "nothing"),
