@@ -427,6 +427,14 @@ CHANNEL_EXAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "laplace": ({"range": 1, "scale": 1}, {"range": 2, "scale": 0.5}),
     "gaussian": ({"range": 1, "sigma": 1}, {}),
     "vote": ({"low": 0, "high": 10, "sensitivity": 1, "scale": 2, "threshold": 50}, {"scale": 1, "threshold": 5, "sensitivity": 2}),
+    "piecewise": ({"epsilon": 1}, {"epsilon": 2}),
+    "square_wave": ({"epsilon": 1}, {"epsilon": 2}),
+    "count_mean_sketch": ({"keep": 0.6}, {"keep": 0.8}),
+    "priv_unit": ({"keep": 0.7, "gamma": 0.1, "dimension": 10}, {"keep": 0.9, "gamma": 0.3, "dimension": 30}),
+    "sampled_attribute": (
+        {"attributes": 3, "categories": 4, "keep": 0.5, "fakes": True, "differs": "attribute"},
+        {"attributes": 2, "categories": 9, "keep": 0.8, "fakes": False, "differs": "record"},
+    ),
 }
 
 
