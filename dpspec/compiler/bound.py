@@ -111,6 +111,8 @@ def _enforcement(draft: Draft[Calibrated], release: Calibrated) -> str:
 def _values(draft: Draft[Calibrated], release: Calibrated) -> Iterator[BoundValue]:
     env = environment(release)
     explicit = getattr(release.module, "explicit_bounds", None)
+    if hasattr(release.module, "bounds_apply") and not release.module.bounds_apply(release.problem, release.tunables):
+        return
     numbers: dict[str, float] | None = None
     if explicit is not None:
         try:
