@@ -21,7 +21,8 @@ MAX_PIECE = 20_000  # characters of one line or scalar
 MAX_TOKENS = 4_000  # of one line or scalar, parentheses not counted
 MAX_BRACKETS = 64  # nested
 
-_SEGMENTS = tables.PATTERNS["NAME"] + "(?:-[A-Za-z][A-Za-z0-9_]*)*"
+# a later part may begin with digits (local-bernstein-1bit); where no such word can stand, n-1e5 is a difference as ever
+_SEGMENTS = tables.PATTERNS["NAME"] + "(?:-[0-9]*[A-Za-z][A-Za-z0-9_]*)*"
 _SYMBOL_TEXTS = sorted(
     {text for text in (*tables.LITERALS, *SYMBOLS) if not re.match(r"[A-Za-z]", text)},
     key=lambda t: (-len(t), t),
@@ -41,7 +42,7 @@ _TOKEN = re.compile(
 )
 _ORDER = re.compile(r"_(?:1|2|inf|∞)|[₁₂]")
 _ORDERS = {"": "2", "_1": "1", "₁": "1", "_2": "2", "₂": "2", "_inf": "inf", "_∞": "inf"}
-_OPTWORD = re.compile(r"[a-z][a-z0-9]+(?:-[a-z0-9]+)+")
+_OPTWORD = re.compile(r"[a-z][a-z0-9]+(?:-[a-z][a-z0-9]*)+")
 _OPERATOR_NEXT = re.compile(r"[ \t\n]*(?:[-+*/^(]|\*\*)")
 _EQUALS_NEXT = re.compile(r"[ \t\n]*=")  # `over = 3` among options names an option
 _NOT_A_NUMBER = re.compile(r"\.(?:nan|inf)\b", re.IGNORECASE)
