@@ -75,7 +75,7 @@ def bumps(d: int) -> list[tuple[tuple[float, ...], float]]:
 
 
 def battery(u: Vector, h: int) -> Vector:
-    """Functions with derivatives up to the order h in [-1, 1], listed in ``dpspec/tasks/smooth_queries.py``: points (rows, d) to (rows, Q)."""
+    """Functions with derivatives up to the order h in [-1, 1], listed in ``dpspec/tasks/smooth_queries.py``: (rows, d) to (rows, Q)."""
     d = u.shape[1]
     columns = [np.cos(u @ np.array(w, dtype=np.float64) + p) / max(w) ** h for w, p in waves(d)]
     for c, b in bumps(d):

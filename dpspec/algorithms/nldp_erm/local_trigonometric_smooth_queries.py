@@ -2,8 +2,8 @@
 
 u in [-1, 1]^d is the record, mapped from its box. The N = t^d - 1 products T_v(u) = prod_j cos(v_j arccos u_j), v in {0, ..., t - 1}^d
 not 0, are dealt to the users evenly by a public random permutation; a user sends one bit, of mean T_v(u) (``one-bit``). The server
-averages them: moments, from which the mean of any smooth f is read by the cosine transform of f (``_chebyshev``). For the Q functions of the
-battery, with partial derivatives up to the order h in [-1, 1], t > h,
+averages them: moments, from which the mean of any smooth f is read by the cosine transform of f (``_chebyshev``). For the Q functions of
+the battery, with partial derivatives up to the order h in [-1, 1], t > h,
 
     max_f |answer - mean|  <=  bias(d, h, t) + sqrt(2 V log(2 Q/zeta)),        V = (B^2 + 4) W/floor(n/N),    B = coth(epsilon/2),
 
