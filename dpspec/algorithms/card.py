@@ -29,7 +29,8 @@ Role: TypeAlias = Literal["algorithm", "mechanism", "primitive", "reference", "c
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """``document``: 000 (the thesis) to 004; section, algorithm and theorems as printed there."""
+    """``document``: 000 (the thesis) to 004, or ``literature`` with authors and year as the section; section, algorithm and theorems as
+    printed there."""
 
     document: str
     section: str = ""

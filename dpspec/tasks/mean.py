@@ -42,7 +42,7 @@ def broken(release: Any, problem: Problem, law: Any, records: Any, parts: tuple[
 
 TASK = Task(
     name="mean",
-    serves=lambda node: isinstance(node, Estimate) and node.what == "mean",
+    serves=lambda node: isinstance(node, Estimate) and node.what == "mean" and node.of == "x",
     words=("estimate", "mean"),
     measures=(*DISTANCES, SUPPORT_ERROR),
     labelled=lambda node: False,

@@ -143,6 +143,8 @@ class Task:
     enforced law is computed; ``radius(settings)`` to which an algorithm's clients scale. ``unmet`` and ``broken``: declared constants that
     a law contradicts.
 
+    ``total(node)``: whether the answer grows with n, as a count does, and its error does not fall.
+
     A release. ``arrays(estimate, problem)``, by name.
 
     Conformance. ``extremes``: the neighbours of the empirical audit: the first record is ``opposite`` (x and y at opposite ends),
@@ -167,6 +169,7 @@ class Task:
     enforced_truth: Literal["", "moments", "regression"] = ""
     radius: Callable[[Mapping[str, Any]], float] = _no_radius
     law_is: str = ""
+    total: Callable[[Any], bool] = _not_needed
     labelled: Callable[[Any], bool] = _needed
     missing: Callable[[Any], bool] = _not_needed
     centred: Callable[[Any], bool] = _not_needed
