@@ -14,12 +14,39 @@ import pytest
 from dpspec.compiler.passes import compile_draft
 from dpspec.executor import bind
 from dpspec.executor.bind import bound_problem
+from dpspec.executor.study import study
+from dpspec.lang.source import parse_text
 from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise
 from dpspec.spec.expr import Num
 from dpspec.spec.model import Ball, Box, Simplex, Sparse
+from dpspec.tasks.registry import of
 from tests.conformance.cases import ALGORITHMS, Case, neighbours
 from tests.conformance.test_conformance import small
+
+MEAN = """analysis "a mean far from a set"
+
+data
+  n = 20_000, d = 2
+  from memory
+  private, unit person, neighbours replace-one
+  x in ball(l2, 1) by scale
+
+privacy nldp
+  epsilon = 4
+
+release centre
+  estimate mean(x) over {over}
+  by ldp-mean
+  expect l2-error <= 1 with probability 0.95
+
+simulate
+  theta = dense unit l2
+  x = 0.5*theta + normal(0, 0.02)
+
+study
+  trials 2, seed 1
+"""
 
 #: Small sets, of which two do not hold 0, to which sparse answers shrink, and membership in plain words.
 SETS: dict[str, tuple[Any, Callable[[np.ndarray], bool]]] = {
@@ -66,6 +93,30 @@ def test_a_release_lies_in_the_set_of_its_question(module: ModuleType, name: str
         assert c in ("DP407", "DP409")
         return
     assert all(SETS[name][1](v) for v in estimates(c, range(2)))
+
+
+INSIDE = [m for m in ASKED if of(small(m).analysis.releases[0].task).inside]
+
+
+@pytest.mark.parametrize("module", INSIDE, ids=lambda m: m.CARD.id)
+def test_a_bound_of_a_mean_holds_if_the_mean_lies_in_the_set(module: ModuleType) -> None:
+    """What is projected into a set that does not hold the truth is far from it, however many records there are."""
+    c = over(module, "l1" if module.CARD.id == "ldp-l1-mean" else "l2")
+    if isinstance(c, str):
+        return
+    for b in c.release.bounds:
+        assert any(h.endswith("lies in the set after `over`") for h in b.holds_if)
+
+
+def test_a_set_that_holds_every_record_needs_no_such_word_and_a_study_accuses_no_bound() -> None:
+    parsed = parse_text(MEAN.format(over="ball(l2, 1)"), surface="dps")
+    assert not any("`over`" in h for b in compile_draft(parsed).releases[0].bounds for h in b.holds_if)
+    small_ball = parse_text(MEAN.format(over="ball(l2, 1/100)"), surface="dps")
+    assert all(any("`over`" in h for h in b.holds_if) for b in compile_draft(small_ball).releases[0].bounds)
+    (point,) = study(small_ball, trials=2, workers=1).to_json()["points"]
+    assert point["error"]["median"] > point["bound"]["value"]
+    assert point["bound"]["holds"] is None
+    assert any("outside of the set" in why for why in point["bound"]["unmet"])
 
 
 #: Tuning parameters that say where an estimate is kept, and in which set.
