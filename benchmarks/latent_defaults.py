@@ -1,7 +1,7 @@
-"""Defaults of the latent family against the best of a grid that knows the truth, on three laws each: `python -m benchmarks.latent_defaults`.
+"""Defaults of the latent family against the best of a grid that knows the truth, three laws each: `python -m benchmarks.latent_defaults`.
 
-The grid takes each algorithm's scale (s or G) by factors of 1/4 to 4 and its rounds T by factors of 1/2 and 2; the best mean error of the grid is
-what tuning by hand could reach, without paying for it. Errors are up to sign, or up to the order of components.
+The grid takes each algorithm's scale (s or G) by factors of 1/4 to 4 and its rounds T by factors of 1/2 and 2; the best mean error of the
+grid is what tuning by hand could reach, without paying for it. Errors are up to sign, or up to the order of components.
 """
 
 from __future__ import annotations
