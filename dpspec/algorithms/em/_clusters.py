@@ -26,6 +26,8 @@ from dpspec.numeric.norms import clip_rows
 #: Records are brought into the ball of so many radii of the means before anything is computed: far enough to change no answer, near enough
 #: that squares over variances are finite.
 FAR: Final = 1e6
+#: The least clip: squares of entries that long are normal numbers.
+LEAST: Final = 1e-100
 _BLOCK: Final = 1 << 15
 #: Rows that the start of a fit without noise looks at.
 _LOOKED_AT: Final = 4096
@@ -61,13 +63,19 @@ class Clusters:
         k, means = self.k, self.k * (1 + self.d)
         return Parameters(theta[:k], theta[k:means].reshape(k, self.d), theta[means:].reshape(k, self.spreads))
 
-    def log_densities(self, q: Parameters, apart: list[Vector]) -> Vector:
-        """log(weight density) of each row and component, (rows, K), from x - mu_k, K arrays (rows, d)."""
+    def log_densities(self, q: Parameters, apart: list[Vector], squares: list[Vector] | None = None) -> Vector:
+        """log(weight density) of each row and component, (rows, K), from x - mu_k, K arrays (rows, d). ``squares``: their squared l2 norms,
+        where they are known."""
         found = np.empty((len(apart[0]), self.k))
         with np.errstate(over="ignore", under="ignore"):
             for j, u in enumerate(apart):
-                v = np.broadcast_to(q.variances[j], (self.d,))
-                found[:, j] = math.log(q.weights[j]) - np.log(2 * math.pi * v).sum() / 2 - np.einsum("ij,ij,j->i", u, u, 0.5 / v)
+                v = q.variances[j]
+                level = math.log(q.weights[j]) - np.log(2 * math.pi * np.broadcast_to(v, (self.d,))).sum() / 2
+                if self.diagonal:
+                    far = np.einsum("ij,ij->i", u, u * (0.5 / v))
+                else:
+                    far = (np.einsum("ij,ij->i", u, u) if squares is None else squares[j]) * (0.5 / v[0])
+                found[:, j] = level - far
         return found
 
     def log_loss(self, theta: Vector, x: Any) -> Vector:
@@ -95,22 +103,38 @@ def normalised(logs: Vector) -> Vector:
 
 
 def statistics(records: Rows, model: Clusters, q: Parameters, clip: float, far: float) -> tuple[Vector, Vector, Vector]:
-    """Sums over the records of weights (K,), means (K, d) and spreads (K, 1 or d), as the module's text has them."""
+    """Sums over the records of weights (K,), means (K, d) and spreads (K, 1 or d), as the module's text has them.
+
+    A record's parts exceed 1, ``clip`` and its square by (d + K + 16) 2^-53 of them at most: of a u_k that is longer than ``clip`` >= LEAST
+    no square that matters is subnormal, and none overflows, since records lie within ``far``.
+    """
     weights, means, spreads = sums.Sum(model.k), sums.Sum((model.k, model.d)), sums.Sum((model.k, model.spreads))
-    for x, _ in records.blocks(sums.block_rows(1 << 15, model.d * model.k, 64)):
-        rows = clip_rows(np.array(dense(x)), far)
+    for x, _ in records.blocks(sums.block_rows(1 << 15, model.d, 64)):
+        rows = within(dense(x), far)
         apart = [rows - m for m in q.means]
-        shares = np.exp(normalised(model.log_densities(q, apart)))
+        squares = [np.einsum("ij,ij->i", u, u) for u in apart]
+        shares = np.exp(normalised(model.log_densities(q, apart, squares)))
         weights.add(shares.sum(axis=0))
-        moved, squares = np.empty((model.k, model.d)), np.empty((model.k, model.spreads))
-        for j, u in enumerate(apart):
-            u = clip_rows(u, clip)
-            moved[j] = shares[:, j] @ u
-            square = u * u if model.diagonal else np.einsum("ij,ij->i", u, u)[:, None]
-            squares[j] = shares[:, j] @ square
+        moved, spread = np.empty((model.k, model.d)), np.empty((model.k, model.spreads))
+        for j, (u, square) in enumerate(zip(apart, squares, strict=True)):
+            with np.errstate(divide="ignore"):
+                factor = np.minimum(1.0, clip / np.sqrt(square))
+            share = shares[:, j] * factor
+            moved[j] = share @ u
+            share *= factor
+            spread[j] = share @ (u * u) if model.diagonal else share @ square
         means.add(moved)
-        spreads.add(squares)
+        spreads.add(spread)
     return weights.value, means.value, spreads.value
+
+
+def within(rows: Vector, far: float) -> Vector:
+    """The rows scaled into the ball of radius ``far``, and 0 for one with an entry that is no number; the array itself where every entry is
+    so small that nothing changes."""
+    least, most = rows.min(initial=0.0), rows.max(initial=0.0)
+    if max(-least, most) * math.sqrt(rows.shape[1]) <= far / 2:  # false for a NaN
+        return rows
+    return clip_rows(np.array(rows), far)
 
 
 def counts(records: Rows, points: Vector, far: float) -> Vector:
@@ -119,7 +143,7 @@ def counts(records: Rows, points: Vector, far: float) -> Vector:
 
     tree, total = cKDTree(points), np.zeros(len(points))
     for x, _ in records.blocks(_BLOCK):
-        total += np.bincount(tree.query(clip_rows(np.array(dense(x)), far))[1], minlength=len(points))
+        total += np.bincount(tree.query(within(dense(x), far))[1], minlength=len(points))
     return total
 
 

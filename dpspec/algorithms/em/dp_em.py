@@ -234,8 +234,8 @@ def _refused(p: Problem, t: Tunables) -> str | None:
         return "nothing says where the means are: enforce a domain (x in ball(l2, 10) by clip) or set radius"
     if not 1e-6 * t.radius <= t.least_sigma <= p.facts["sigma"]:
         return f"least_sigma = {t.least_sigma:g} lies outside radius*1e-6 to sigma, {1e-6 * t.radius:g} to {p.facts['sigma']:g}"
-    if min(t.G, t.G**2) / p.n < norms.SMALLEST:
-        return f"G = {t.G:g} is too small for sums to be computed to rounding"
+    if t.G < clusters.LEAST or t.radius > 1 / clusters.LEAST:
+        return f"G = {t.G:g} and radius = {t.radius:g} must be usual numbers, {clusters.LEAST:g} to {1 / clusters.LEAST:g}"
     return None
 
 

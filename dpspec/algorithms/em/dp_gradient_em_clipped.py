@@ -26,7 +26,7 @@ contraction adds the rounds up (dp-gradient-em-split).
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -37,11 +37,14 @@ from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sets import Vector
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
-from dpspec.numeric.norms import LARGEST, SMALLEST, clip_rows
+from dpspec.numeric.norms import clip_rows
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Repeat, Tree
 
 _EVIDENCE = "tests/algorithms/em/test_dp_gradient_em_clipped.py::"
+
+#: The least clip: squares of entries that long are normal numbers.
+LEAST: Final = 1e-100
 
 CARD = Card(
     id="dp-gradient-em-clipped",
@@ -71,7 +74,7 @@ CARD = Card(
         "G": Tunable(
             "tails/2*gradient_sd*sqrt(d)",
             "the length of a gradient at the truth (gmm), twice that for regressions; 000: 1, the best of four on the data",
-            minimum=SMALLEST,
+            minimum=1e-250,
             maximum=1e100,
         ),
         "radius": steps.RADIUS,
@@ -133,15 +136,15 @@ CARD = Card(
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
-    if t.G / p.n < SMALLEST or t.G > LARGEST:
-        return f"G = {t.G:g} is out of the range in which a mean of {p.n} records can be clipped to rounding"
+    if t.G < LEAST:
+        return f"G = {t.G:g} is out of the range in which gradients are clipped to rounding: {LEAST:g} and more"
     return steps.refusal(p)
 
 
 def sensitivity(p: Problem, t: Tunables) -> float:
     """l2 distance between neighbours of the mean clipped gradient, divided by the public n."""
     moved = 1.0 if p.neighbours == "add-remove" else 2.0
-    return sums.sensitivity(moved * t.G / p.n, p.n, moved, hidden=p.neighbours == "add-remove")
+    return sums.sensitivity(moved * t.G / p.n, p.n, moved, hidden=p.neighbours == "add-remove", terms=p.d)
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:
@@ -149,10 +152,19 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 
 def clipped_gradient(records: Rows, model: steps.Model, t: Tunables, beta: Vector, n: int) -> Vector:
-    """(1/n) sum clip(q_i, G), (d,): each record's part is a function of it and of beta alone, at most G long."""
+    """(1/n) sum clip(q_i, G), (d,): each record's part is a function of it and of beta alone, at most G (1 + (d + 16) 2^-53) long: of a
+    row that is longer than G >= LEAST no square that matters is subnormal, so its square is off by (d + 2)/2^53, and root, quotient and
+    product by a few more."""
     total = sums.Sum(records.d)
     for x, y in records.blocks(sums.block_rows(1 << 15, records.d, 64)):
-        total.add(clip_rows(model.gradients(beta, x, y), t.G).sum(axis=0))
+        q = model.gradients(beta, x, y)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+            square = np.einsum("ij,ij->i", q, q)
+            factor = np.minimum(1.0, t.G / np.sqrt(square))
+        if not np.isfinite(square).all():  # those rows are measured scaled, or are 0
+            odd = ~np.isfinite(square)
+            q[odd], factor[odd] = clip_rows(q[odd], t.G), 1.0
+        total.add(factor @ q)
     return total.value / n
 
 

@@ -66,7 +66,7 @@ def test_the_sensitivity_and_the_budget_are_the_derived_ones():
     mu = math.sqrt(t.T) * module.sensitivity(p, t) / plan(module, p, t).scale("gradient")
     assert gaussian_delta(mu, 1.0) == pytest.approx(1e-6, rel=1e-3)
     assert "cannot" not in str(module.accepts(p, t))
-    assert "out of the range" in str(module.accepts(p, tunables(module, p, G=1e-248)))
+    assert "out of the range" in str(module.accepts(p, tunables(module, p, G=1e-120)))
 
 
 def test_the_bound_holds(monkeypatch):
