@@ -163,3 +163,29 @@ def values(column: Column, records: Rows) -> Iterator[Numbers]:
     """The author's numbers of all records, block after block."""
     for block in entries(column, records):
         yield np.clip(column.offset + column.factor * block, column.value_low, column.value_high)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """A column and rising shares of its records."""
+
+    column: Column
+    shares: tuple[float, ...]
+
+    def exact(self, records: Rows) -> Numbers:
+        """The sample quantiles: the least number at or below which the share of the records lies."""
+        found = [v for v in values(self.column, records) if v.size]
+        if not found:
+            return np.full(len(self.shares), self.column.value_low)
+        return np.asarray(np.quantile(np.concatenate(found), self.shares, method="inverted_cdf"))
+
+    def rank_errors(self, records: Rows, answers: Numbers, near: float = 0.0) -> Numbers:
+        """How far each answer is from holding its share: p n outside [number below it, number at or below it], as a share of the records.
+        Numbers within ``near`` of the answer count as equal to it."""
+        below, at, total = np.zeros(len(self.shares)), np.zeros(len(self.shares)), 0
+        for v in values(self.column, records):
+            below += [np.count_nonzero(v < a - near) for a in answers]
+            at += [np.count_nonzero(v <= a + near) for a in answers]
+            total += v.size
+        wanted = np.asarray(self.shares) * total
+        return np.asarray(np.maximum(np.maximum(below - wanted, wanted - at), 0.0) / max(total, 1))

@@ -10,7 +10,7 @@ import numpy as np
 from dpspec.algorithms.card import Problem
 
 #: Numbers that an answer carries beside its values, and that a table shows in this order.
-CARRIED = ("standard_error", "low", "high")
+CARRIED = ("standard_error", "low", "high", "rank_error")
 
 
 def table(names: Callable[[Problem], Sequence[str]]) -> Callable[[Any, Problem], dict[str, Any]]:
