@@ -162,6 +162,8 @@ class Loss:
     local: Any = None  # dpspec.symbolic.certificate.Local: the gradients at weights of a given norm, where they are known
     slope: float = math.inf  # bounds |phi'| (of several margins: its l2 norm); ``lipschitz`` is this times the l2 bound of the records
     curve: float = math.inf  # bounds |phi''|
+    least_curve: float = -math.inf  # a lower bound of phi''
+    hessian: Any = None  # dpspec.symbolic.certificate.Third: how far apart the Hessians of a record are at two points
     error: Any = None  # dpspec.symbolic.running.SlopeError: how far a computed slope may be from the real one
 
     def lipschitz_at(self, norm: float) -> float:
@@ -183,6 +185,10 @@ class Loss:
         if not math.isfinite(self.lipschitz):
             return math.inf
         return float(self.error.value()) * (self.lipschitz / self.slope) * (1 + 2.0**-40) if self.slope > 0 else 0.0
+
+    def hessian_lipschitz(self) -> float:
+        """Bounds |H(w; z) - H(v; z)|/|w - v| of a record's Hessians over the set; infinite where nothing is proved."""
+        return math.inf if self.hessian is None else float(self.hessian.value())
 
     @property
     def smooth_penalty(self) -> bool:
