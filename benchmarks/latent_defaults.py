@@ -97,9 +97,8 @@ def main(trials: int = 5) -> None:
             options = f"T = {max(1, round(rounds * g))}, {name} = {scale * f:.6g}"
             found[options] = error(algorithm, law, options, trials)
         own, best = error(algorithm, law, "", trials), min(found, key=lambda o: found[o])
-        print(
-            f"| `{algorithm}` | {law} | {own:.4f} | {found[best]:.4f} | {own / found[best]:.2f} | {best} (default T = {rounds}, {scale:.3g}) |"
-        )
+        said = f"{best} (default T = {rounds}, {scale:.3g})"
+        print(f"| `{algorithm}` | {law} | {own:.4f} | {found[best]:.4f} | {own / found[best]:.2f} | {said} |")
         sys.stdout.flush()
 
 
