@@ -87,8 +87,8 @@ CARD = Card(
     tunables={
         "zeta": steps.ZETA,
         "T": Tunable(
-            steps.ROUNDS,
-            "000: O(log n), as errors shrink by a factor a round; and some to come near",
+            f"ceil(2 + log(n)/3 + 0*components) else {steps.ROUNDS}",
+            "000: O(log n), as errors shrink by a factor a round, and some to come near; of K components, which start near, fewer",
             integer=True,
             minimum=1,
             maximum=10_000,
