@@ -108,7 +108,7 @@ CARD = Card(
             maximum=1e100,
         ),
         "G": Tunable(
-            "sigma*(sqrt(d) + 2)",
+            "sigma*(sqrt(d) + 1)",
             "of K components: few records of a cluster are farther from its mean",
             minimum=norms.SMALLEST,
             maximum=1e70,
