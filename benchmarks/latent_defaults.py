@@ -85,11 +85,12 @@ def scale_of(algorithm: str, law: str) -> str:
     return "G" if law in SEVERAL else SCALES[algorithm]
 
 
-def main(trials: int = 5) -> None:
+def main(trials: int = 5, *only: str) -> None:
+    """``only``: ids of algorithms, all where none is named."""
     print("| algorithm | law | default | best of the grid | ratio | at |")
     print("|---|---|---:|---:|---:|---|")
     cases = [(a, law) for a in SCALES for law in OPPOSITE] + [("dp-em", law) for law in SEVERAL]
-    for algorithm, law in cases:
+    for algorithm, law in ((a, law) for a, law in cases if not only or a in only):
         scale, rounds = values(algorithm, law)
         name = scale_of(algorithm, law)
         found = {}
@@ -97,11 +98,11 @@ def main(trials: int = 5) -> None:
             options = f"T = {max(1, round(rounds * g))}, {name} = {scale * f:.6g}"
             found[options] = error(algorithm, law, options, trials)
         own, best = error(algorithm, law, "", trials), min(found, key=lambda o: found[o])
-        said = f"{best} (default T = {rounds}, {scale:.3g})"
-        print(f"| `{algorithm}` | {law} | {own:.4f} | {found[best]:.4f} | {own / found[best]:.2f} | {said} |")
+        at = f"{best} (default T = {rounds}, {scale:.3g})"
+        print(f"| `{algorithm}` | {law} | {own:.4f} | {found[best]:.4f} | {own / found[best]:.2f} | {at} |")
         sys.stdout.flush()
 
 
 if __name__ == "__main__":
     np.seterr(all="ignore")
-    main(*map(int, sys.argv[1:]))
+    main(*map(int, sys.argv[1:2]), *sys.argv[2:])

@@ -87,8 +87,8 @@ CARD = Card(
     tunables={
         "zeta": steps.ZETA,
         "T": Tunable(
-            steps.ROUNDS,
-            "000: O(log n), as errors shrink by a factor a round; and some to come near",
+            f"ceil(2 + log(n)/3 + 0*components) else {steps.ROUNDS}",
+            "000: O(log n), as errors shrink by a factor a round, and some to come near; of K components, which start near, fewer",
             integer=True,
             minimum=1,
             maximum=10_000,
@@ -108,7 +108,7 @@ CARD = Card(
             maximum=1e100,
         ),
         "G": Tunable(
-            "sigma*(sqrt(d) + 2)",
+            "sigma*(sqrt(d) + 1)",
             "of K components: few records of a cluster are farther from its mean",
             minimum=norms.SMALLEST,
             maximum=1e70,

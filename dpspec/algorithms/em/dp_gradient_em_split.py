@@ -56,7 +56,13 @@ CARD = Card(
     options={"start": steps.START},
     tunables={
         "zeta": steps.ZETA,
-        "T": Tunable("ceil(2 + log(n)/4)", "002: O(log n); a round costs a batch, so few", integer=True, minimum=1, maximum=10_000),
+        "T": Tunable(
+            "ceil(1 + log(n)/4 + log(1/kappa)/log(2))",
+            "002: O(log n); a round costs a batch, so few",
+            integer=True,
+            minimum=1,
+            maximum=10_000,
+        ),
         "eta": steps.ETA,
         "tau": steps.TAU,
         "strength": Tunable(_STRENGTH, "about the Gaussian-DP mu that the budget buys; tunes, the noise is exact", minimum=1e-12),
