@@ -154,7 +154,7 @@ def accepts(p: Problem, t: Tunables) -> str | None:
     orders = [p.facts[f"moment_order_{v}"] for v in ("x", "y") if f"moment_order_{v}" in p.facts]
     if min((*orders, p.facts.get("moment_order", 4.0))) < 4:
         return "its bound needs fourth moments of x and y, and a declared one is of a lower order"
-    if t.M < _declared(p) * (1 - 1e-12):
+    if _declared(p) * (1 - 1e-12) > t.M:
         return f"M = {t.M:g} contradicts the declared moments, by which a fourth one may be {_declared(p):g}: its bound would be false"
     return None
 
@@ -236,7 +236,7 @@ def _value(p: Problem, t: Tunables, scale: float, share: float) -> float:
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:
     """The printed temperature for the unit ball and (<w, x> - y)^2, in its shape for this radius and factor, and what T choices spend."""
-    if budget.kind != "approx":
+    if budget.kind != "approx" or p.neighbours != "replace-one":
         return ()
     from dpspec.privacy.spent import epsilon_spent
 
@@ -244,7 +244,7 @@ def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:
     e, delta, r = float(budget.epsilon_exact), float(budget.delta_exact), vertices.shape(p)[1]
     each = e / (2 * math.sqrt(2 * t.T * math.log(1 / delta)))
     temperature = 2 * (2 * r) * 2 * p.loss.curve * t.K**2 * (1 + r) / p.n / each
-    spent = epsilon_spent(schedule(p, t), {"vertex": 2 * sensitivity(p, t) / temperature}, budget.delta_exact, p.neighbours)
+    spent = epsilon_spent(schedule(p, t), {"vertex": 2 * sensitivity(p, t) / temperature}, budget.delta_exact, "replace-one")
     formula = "2*8*W*K^2/n*2*sqrt(2*T*log(1/delta))/epsilon at radius 1"
     return (
         Published(
