@@ -144,10 +144,10 @@ def moved(c: Case, before: Blind, after: Blind) -> Moved:
             continue
         mechanism = leaf.draw.mechanism
         distance = mechanism.distance(c.release.calibrated.levels[leaf.draw.name], u, v, tolerance)
-        assert distance <= mechanism.sensitivity * (1 + 1e-9) + 1e-12, f"{name} moves further than its sensitivity"
+        assert distance <= mechanism.claim * (1 + 1e-9) + 1e-12, f"{name} moves further than its sensitivity"
         counts[leaf.draw.name] += int(distance > 0)
-        shares[leaf.draw.name] = max(shares[leaf.draw.name], distance / mechanism.sensitivity)
-        apart = math.hypot(apart, distance / mechanism.sensitivity)
+        shares[leaf.draw.name] = max(shares[leaf.draw.name], distance / mechanism.claim)
+        apart = math.hypot(apart, distance / mechanism.claim)
     for name, leaf in planned.items():
         assert counts[name] <= leaf.count, f"one record moves {counts[name]} values of {name}, planned are {leaf.count}"
     return Moved(counts, shares, apart)

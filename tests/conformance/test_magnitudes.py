@@ -183,9 +183,9 @@ def check(c: Case, one: Records, other: Records) -> None:
                 else:
                     for values in (held, instead):
                         assert np.isfinite(mechanism.encode(values, level, StudyNoise(1))).all(), name
-        elif mechanism.kind.startswith("objective"):
+        elif mechanism.kind.startswith(("objective", "smooth")):
             tolerance = float(c.release.tunables.get("tolerance", 0.0))
-            assert mechanism.distance(level, u, v, tolerance) <= mechanism.sensitivity * (1 + 1e-9), name
+            assert mechanism.distance(level, u, v, tolerance) <= mechanism.claim * (1 + 1e-9), name
         else:
             assert within(mechanism, u, v), name
 

@@ -72,7 +72,14 @@ def loaded(c: Case, folder: Path, table: np.ndarray) -> Records:
 
 def movement(mechanism: Any, level: float, u: Any, v: Any, tolerance: float) -> Fraction:
     """How far a value moved; exact in l1, l2 and linf (of l2 the square root, rounded down to 1e-18 of it)."""
-    if mechanism.kind in ("objective-perturbation", "objective-gaussian", "wishart", "wishart-symmetrised", "laplace-symmetric"):
+    if mechanism.kind in (
+        "objective-perturbation",
+        "objective-gaussian",
+        "wishart",
+        "wishart-symmetrised",
+        "laplace-symmetric",
+        "smooth-student",
+    ):
         return Fraction(mechanism.distance(level, u, v, tolerance))
     apart = [abs(Fraction(float(a)) - Fraction(float(b))) for a, b in zip(np.ravel(u), np.ravel(v), strict=True)]
     if mechanism.norm == "l1":
@@ -95,7 +102,7 @@ def share(c: Case, folder: Path, table: np.ndarray, row: int) -> float:
     for (name, u), (_, v) in zip(before, after, strict=True):
         leaf = next(planned[k] for k in (name, f"{name}/select", f"{name}/value") if k in planned)
         apart = movement(leaf.draw.mechanism, c.release.calibrated.levels[leaf.draw.name], u, v, tolerance)
-        largest = max(largest, float(apart / Fraction(leaf.draw.mechanism.sensitivity)))
+        largest = max(largest, float(apart / Fraction(leaf.draw.mechanism.claim)))
     return largest
 
 

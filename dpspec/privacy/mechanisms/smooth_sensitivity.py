@@ -74,10 +74,13 @@ class SmoothStudent(Drawn):
         return self.smoothing
 
     def blind(self, value: Any) -> tuple[Any, Any]:
-        return None, (0.0, 1.0)
+        return np.array(value, dtype=float), (0.0, 1.0)
 
     def distance(self, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
-        raise ValueError("a smooth bound has no one sensitivity; compare the bounds themselves")
+        """In units of :attr:`claim`: how far the values are apart in the smaller of the two bounds, and the logarithms of the bounds in
+        ``smoothing``, whichever is more."""
+        (f, s), (g, r) = (np.ravel(v).tolist() for v in (one, other))
+        return self.smoothing * float(max(abs(f - g) / min(s, r), abs(math.log(s) - math.log(r)) / self.smoothing))
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> Array:
         centre, bound = (float(v) for v in np.ravel(value))
