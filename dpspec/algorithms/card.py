@@ -29,7 +29,8 @@ Role: TypeAlias = Literal["algorithm", "mechanism", "primitive", "reference", "c
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """``document``: 000 (the thesis) to 004; section, algorithm and theorems as printed there."""
+    """``document``: 000 (the thesis) to 004, or ``literature`` with authors and year as the section; section, algorithm and theorems as
+    printed there."""
 
     document: str
     section: str = ""
@@ -161,6 +162,8 @@ class Loss:
     local: Any = None  # dpspec.symbolic.certificate.Local: the gradients at weights of a given norm, where they are known
     slope: float = math.inf  # bounds |phi'| (of several margins: its l2 norm); ``lipschitz`` is this times the l2 bound of the records
     curve: float = math.inf  # bounds |phi''|
+    least_curve: float = -math.inf  # a lower bound of phi''
+    hessian: Any = None  # dpspec.symbolic.certificate.Third: how far apart the Hessians of a record are at two points
     error: Any = None  # dpspec.symbolic.running.SlopeError: how far a computed slope may be from the real one
 
     def lipschitz_at(self, norm: float) -> float:
@@ -182,6 +185,10 @@ class Loss:
         if not math.isfinite(self.lipschitz):
             return math.inf
         return float(self.error.value()) * (self.lipschitz / self.slope) * (1 + 2.0**-40) if self.slope > 0 else 0.0
+
+    def hessian_lipschitz(self) -> float:
+        """Bounds |H(w; z) - H(v; z)|/|w - v| of a record's Hessians over the set; infinite where nothing is proved."""
+        return math.inf if self.hessian is None else float(self.hessian.value())
 
     @property
     def smooth_penalty(self) -> bool:
@@ -214,8 +221,9 @@ class Problem(Generic[Oracle]):
     ``facts``: numbers by name: ``n``, ``d`` (the number of weights, or of what else is estimated: the d of every formula of a card),
     ``features`` (coordinates of x: another number only where the weights are a matrix), ``m`` (public records), ``x_l2``, ``x_linf``,
     ``y_abs`` (enforced record bounds, absent when not enforced), ``w_radius`` (l2 radius of the constraint set, absent when unbounded),
-    declared constants (``k``, ``sigma``...), what the task adds (``rank``), ``alpha`` (the target's error, where the spec has no constant
-    of that name). ``task``: the node of the spec with its arguments, and its set with its radii and ends, as numbers.
+    declared constants (``k``, ``sigma``...), ``max_curve`` (sup|phi''| of a certified loss, where it is finite), what the task adds
+    (``rank``), ``alpha`` (the target's error, where the spec has no constant of that name). ``task``: the node of the spec with its
+    arguments, and its set with its radii and ends, as numbers.
     """
 
     model: str

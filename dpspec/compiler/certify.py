@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpspec.algorithms.card import Goal, Loss, Problem
+from dpspec.algorithms.second_order import spread
 from dpspec.compiler.draft import Certified, Draft, Path, Proved, Resolved, known
 from dpspec.compiler.files import rows_of, vectors
 from dpspec.compiler.resolve import domain_of, norms, part_rows, set_domain
@@ -77,12 +78,26 @@ def _certify_loss(draft: Draft[Resolved], release: Resolved) -> tuple[Draft[Reso
                 "DP411", f"the loss or its set has no value: {error}", path=path, help="declare the name in the data section"
             )
         return draft, None
+    bounded = _bounds_records_itself(release.release.by.algorithm)
     for finding in certificate.findings:
+        if finding.code == "DP207" and bounded:
+            continue
         place: Path = _place(draft, finding.code, path) if finding.assumption is None else ("assume", finding.assumption)
         entry = finding.diagnostic(draft.span(*place))
         if entry not in draft.diagnostics:
             draft = replace(draft, diagnostics=(*draft.diagnostics, entry))
     return _labels(draft, certificate), certificate
+
+
+def _bounds_records_itself(algorithm: str) -> bool:
+    """Whether the named algorithm needs no domain of x: what a record can do is bounded by what it computes."""
+    from dpspec.algorithms.registry import UnknownAlgorithm, get
+
+    try:
+        needs = get(algorithm).CARD.needs
+    except UnknownAlgorithm:  # reported when it is chosen; auto is none
+        return False
+    return any(need.name == "x" and need.role == "privacy" and need.enforced_by for need in needs)
 
 
 def _labels(draft: Draft[Resolved], certificate: Certificate) -> Draft[Resolved]:
@@ -143,7 +158,10 @@ def _problem(draft: Draft[Resolved], release: Proved) -> Problem:
             facts["L_inf"] = loss.lipschitz_inf
         if math.isfinite(loss.smooth):
             facts["B"] = loss.smooth
+        if math.isfinite(loss.curve):
+            facts.setdefault("max_curve", loss.curve)  # sup|phi''|: it tunes, and bounds of algorithms read the certificate's own
         facts.update({k: v for k, v in (("pair_spread", loss.spread), ("at_zero", loss.at_zero)) if math.isfinite(v)})
+        facts.update(_of_hessians(loss))
     goal = _goal(draft, release)
     if goal is not None:
         facts.setdefault("alpha", goal.at_most)
@@ -162,6 +180,15 @@ def _problem(draft: Draft[Resolved], release: Proved) -> Problem:
     )
     found = of(problem.task).facts(binding_of(draft, release, problem))
     return replace(problem, facts={**facts, **found}) if found else problem
+
+
+def _of_hessians(loss: Loss) -> dict[str, float]:
+    """Of a loss that is not proved convex, for tunables: ``hessian_lipschitz``, and ``hessian_spread``, by how much two records'
+    Hessians differ in the Frobenius norm (:mod:`dpspec.algorithms.second_order`)."""
+    if loss.data_convex or loss.classes > 1 or not math.isfinite(loss.smooth):
+        return {}
+    found = {"hessian_lipschitz": loss.hessian_lipschitz(), "hessian_spread": spread(loss)}
+    return {name: v for name, v in found.items() if math.isfinite(v)}
 
 
 def binding_of(draft: Draft[Resolved], release: Proved, problem: Problem) -> Binding:
@@ -218,6 +245,8 @@ def _loss(certificate: Certificate) -> Loss:
         local=certificate.local,
         slope=float(certificate.slope),
         curve=float(certificate.curve),
+        least_curve=float(certificate.least_curve),
+        hessian=certificate.hessian,
         error=certificate.error,
     )
 

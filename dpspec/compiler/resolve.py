@@ -23,7 +23,7 @@ from dpspec.tasks.registry import of
 #: the spec may not stand in for one that nothing enforces or proves.
 DERIVED = frozenset(
     {"x_l1", "x_l2", "x_linf", "y_abs", "w_l1", "w_l2", "w_linf", "w_radius", "L", "L_inf", "B", "strongly_convex", "l1_weight", "features"}
-    | {"x_least", "x_low", "x_high", "y_low", "y_high"}
+    | {"x_least", "x_low", "x_high", "y_low", "y_high", "hessian_lipschitz", "hessian_spread"}
 )
 
 

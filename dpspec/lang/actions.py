@@ -21,6 +21,7 @@ from dpspec.spec.model import (
     Assumption,
     Ball,
     Box,
+    Comparison,
     CsvSource,
     Domain,
     Encode,
@@ -42,6 +43,7 @@ from dpspec.spec.model import (
     Sparse,
     Vary,
 )
+from dpspec.spec.words import ORDERS, STATISTICS
 
 MAX_DIGITS = 64  # of one number, as written
 MAX_MAGNITUDE = 300  # 1e-300 <= |number| <= 1e300, or zero
@@ -459,11 +461,15 @@ class Loss:
 
 ACTIONS["t_minimise"] = lambda c, v, at, where: Item("task", Loss(v[0], False), c.locate(*where))
 ACTIONS["t_pairwise"] = lambda c, v, at, where: Item("task", Loss(v[0], True), c.locate(*where))
-ACTIONS["t_mean"] = _task(lambda v: Estimate(what="mean", of=v[0]))
-ACTIONS["t_second_moment"] = _task(lambda v: Estimate(what="second-moment", of=v[0]))
-ACTIONS["t_covariance"] = _task(lambda v: Estimate(what="covariance", of=v[0]))
-ACTIONS["t_precision"] = _task(lambda v: Estimate(what="precision", of=v[0]))
-ACTIONS["t_subspace"] = _task(lambda v: Estimate(what="subspace", of=v[0], args=tuple(v[1])))
+ACTIONS["t_statistic"] = _task(lambda v: Estimate(what=v[0], of=v[1], args=tuple(v[2]) if len(v) > 2 else ()))
+ACTIONS["t_count"] = _task(lambda v: Estimate(what="count", of="", where=tuple(v[0]) if v else ()))
+for _statistic in STATISTICS:
+    if STATISTICS[_statistic].of != "nothing":
+        ACTIONS[f"s_{_statistic.replace('-', '_')}"] = lambda c, v, at, where, word=_statistic: word  # type: ignore[misc]
+for _order, _said in zip(ORDERS, ("less", "at_most", "more", "at_least", "equal"), strict=True):
+    ACTIONS[f"o_{_said}"] = lambda c, v, at, where, order=_order: order  # type: ignore[misc]
+ACTIONS["comparison"] = lambda c, v, at, where: c.note(Comparison(column=v[0], order=v[1], value=v[2]), where)
+ACTIONS["comparison_level"] = lambda c, v, at, where: c.note(Comparison(column=v[0], order="=", value=v[1]), where)
 ACTIONS["t_regress"] = lambda c, v, at, where: _regress(c, v, at, where)
 ACTIONS["t_gmm"] = _task(lambda v: Fit(model="gmm", args=tuple(v[0])))
 ACTIONS["t_mor"] = _task(lambda v: Fit(model="mixture-of-regressions", args=tuple(v[0]) if v else ()))

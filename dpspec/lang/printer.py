@@ -20,6 +20,7 @@ from dpspec.spec.model import (
     Assumption,
     Ball,
     Box,
+    Comparison,
     CsvSource,
     Domain,
     Encode,
@@ -44,6 +45,7 @@ from dpspec.spec.model import (
     Sparse,
     Task,
 )
+from dpspec.spec.words import STATISTICS
 
 _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = 1, 2, 3, 4, 5
 _BARE = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -263,9 +265,12 @@ def _task(task: Task) -> tuple[str, str, str]:
     match task:
         case Minimise(loss=loss, pairwise=pairwise, over=over):
             return "minimise", ("pairwise " if pairwise else "") + expr_text(loss), set_text(over)
-        case Estimate(what=what, of=of, args=args, over=within):
-            inner = ", ".join([of, *(expr_text(e) for e in args)])
-            return "estimate", f"{what}({inner})", "" if within is None else set_text(within)
+        case Estimate(what=what, of=of, args=args, where=where, over=within):
+            end = "" if within is None else set_text(within)
+            if STATISTICS[what].of == "nothing":
+                return "estimate", what + (f" where {' and '.join(map(_comparison, where))}" if where else ""), end
+            inner = ", ".join([_bare(of), *(expr_text(e) for e in args)])
+            return "estimate", f"{what}({inner})", end
         case EstimateTheta(form=form, link=link, over=within):
             end = "" if within is None else set_text(within)
             if form == "linear" or link is None:
@@ -281,6 +286,11 @@ def _task(task: Task) -> tuple[str, str, str]:
             return "answer", f"{queries}({_list(args)})", ""
         case Infer():
             return "infer", "truth from labels", ""
+
+
+def _comparison(c: Comparison) -> str:
+    value = quoted(c.value) if isinstance(c.value, str) else expr_text(c.value)
+    return f"{_bare(c.column)} {c.order} {value}"
 
 
 def task_text(task: Task) -> str:

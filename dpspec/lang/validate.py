@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dpspec.lang.actions import wrong_arity
@@ -30,7 +31,7 @@ from dpspec.spec.model import (
     Set,
     Sparse,
 )
-from dpspec.spec.words import LAWS, LOSSES, REGULARISERS, spellings
+from dpspec.spec.words import COVARIANCES, LAWS, LOSSES, REGULARISERS, STATISTICS, spellings
 
 if TYPE_CHECKING:
     from dpspec.lang.spans import SourceMap
@@ -297,11 +298,8 @@ class Checker:
         elif isinstance(task, EstimateTheta) and task.form == "nonlinear" and task.link is not None:
             self.functions(task.link, ("sigmoid", "logistic"))
             self.scope(task.link, {"u", *self.known})
-        elif isinstance(task, Estimate) and task.what == "subspace":
-            if len(task.args) != 1:
-                self.error("DP147", "subspace(x, k) takes one dimension", "Write subspace(x, 3).", *path)
-            for e in task.args:
-                self.whole(e, "DP147", "the dimension of a subspace", 1, MAX_SIZE, *path)
+        elif isinstance(task, Estimate):
+            self.statistic(task, *path)
         elif isinstance(task, Regress):
             for e in task.args:
                 value = self.number(e)
@@ -326,15 +324,44 @@ class Checker:
                 where = ("releases", i, "expect", "probability")
                 self.error("DP144", "a probability must lie strictly between 0 and 1", "For example 0.95.", *where)
 
+    def statistic(self, task: Estimate, *path: str | int) -> None:
+        """How many numbers follow, and which they may be; each name of a condition."""
+        word = STATISTICS[task.what]
+        if task.what == "subspace" and len(task.args) != 1:
+            self.error("DP147", "subspace(x, k) takes one dimension", "Write subspace(x, 3).", *path)
+        elif not word.least <= len(task.args) <= word.most:
+            numbers = f"{word.least} to {word.most} numbers" if word.most else "no number"
+            self.error(
+                "DP147", f"`{task.what}` takes {numbers} after its column, and has {len(task.args)}", f"For example {word.example}.", *path
+            )
+        values = [self.number(e) for e in task.args]
+        if task.what == "subspace":
+            for e in task.args:
+                self.whole(e, "DP147", "the dimension of a subspace", 1, MAX_SIZE, *path)
+        elif task.what == "quantile" and any(v is not None and not 0 < v < 1 for v in values):
+            self.error("DP147", "a quantile is of a share strictly between 0 and 1", "quantile(age, 0.25, 0.5, 0.75)", *path)
+        known = [v for v in values if v is not None]
+        if task.what in ("quantile", "histogram") and len(known) == len(values) and any(a >= b for a, b in pairwise(known)):
+            what = "shares" if task.what == "quantile" else "edges"
+            self.error("DP147", f"the {what} of `{task.what}` must rise", f"For example {word.example}.", *path)
+        if task.what == "histogram" and len(task.args) == 1:
+            self.error("DP147", "a histogram over edges has at least two of them", f"For example {word.example}.", *path)
+        for comparison in task.where:
+            if not isinstance(comparison.value, str):
+                self.number(comparison.value)
+
     def fit(self, task: Fit, *path: str | int) -> None:
         if task.model == "regression-with-missing":
             rates = [self.number(e) for e in task.args]
             if len(rates) > 1 or any(r is not None and not 0 <= r < 1 for r in rates):
                 self.error("DP147", "the missing rate is one number in [0, 1)", "Write regression-with-missing(0.1).", *path)
-        elif len(task.args) > 1 or (task.model == "gmm" and not task.args):
+        elif task.model == "gmm" and (not 1 <= len(task.args) <= 2 or task.args[1:] not in ((), *((Name(id=w),) for w in COVARIANCES))):
+            like = f"Write gmm(2), gmm(3) or gmm(3, {COVARIANCES[-1]})."
+            self.error("DP147", f"gmm(k) takes the number of components, and one of the words {', '.join(COVARIANCES)}", like, *path)
+        elif task.model != "gmm" and len(task.args) > 1:
             self.error("DP147", f"{task.model}(k) takes the number of components", f"Write {task.model}(2).", *path)
         else:
-            for e in task.args:
+            for e in task.args[:1]:
                 self.whole(e, "DP147", "the number of components", 1, 10_000, *path)
 
     def loss(self, task: Minimise) -> None:

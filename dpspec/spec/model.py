@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpspec.spec.expr import Expr
-from dpspec.spec.words import Model, Neighbours
+from dpspec.spec.words import Model, Neighbours, Order, StatisticWord
 
 __all__ = ["Model", "Neighbours"]
 
@@ -204,13 +204,23 @@ class Minimise(Node):
     over: Set = Field(default_factory=Reals, discriminator="kind")
 
 
+class Comparison(Node):
+    """``age >= 65``, ``sex = "Female"``: a column against a number, or against one of its declared levels."""
+
+    column: str
+    order: Order
+    value: Expr | str
+
+
 class Estimate(Node):
-    """``estimate mean(x)``, ``covariance(x)``, ``second-moment(x)``, ``precision(x)``, ``subspace(x, k)``."""
+    """``estimate mean(x)``, ``quantile(age, 0.25, 0.75)``, ``count where age >= 65 and sex = "Female"``: a word of
+    :data:`dpspec.spec.words.STATISTICS`, the records x or a column, and numbers."""
 
     kind: Literal["estimate"] = "estimate"
-    what: Literal["mean", "covariance", "second-moment", "precision", "subspace"]
+    what: StatisticWord
     of: str = "x"
     args: tuple[Expr, ...] = ()
+    where: tuple[Comparison, ...] = ()
     over: Set | None = Field(default=None, discriminator="kind")
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dpspec.spec.words import STATISTICS
+
 ID = "https://dpspec.dev/schema/v1.json"
 _NAME = "^[A-Za-zα-ωΑ-Ω][A-Za-z0-9_α-ωΑ-Ω]*$"
 _RELEASE_NAME = "^[A-Za-z][A-Za-z0-9_]*(-[A-Za-z][A-Za-z0-9_]*)*$"
@@ -172,10 +174,11 @@ def _release() -> dict[str, Any]:
                 "pairwise (1 - (y1 - y2)*<w, x1 - x2>)^2",
             ),
             "estimate": _text(
-                "mean(x), covariance(x), second-moment(x), precision(x), subspace(x, k), theta in y = <theta, x> + noise, "
+                ", ".join(word.example for word in STATISTICS.values()) + ", theta in y = <theta, x> + noise, "
                 "theta in y ~ glm(link), or "
                 "theta in y = f(<theta, x>) + noise.",
                 "mean(x)",
+                "count where age >= 65",
                 "theta in y = <theta, x> + noise",
             ),
             "regress": _text("Kernel ridge regression.", "y on kernel(rbf, 1)"),

@@ -138,6 +138,45 @@ def spellings() -> tuple[str, ...]:
     return (*ASSUMPTIONS, *(other for a in ASSUMPTIONS.values() for other in a.also), "bounded")
 
 
+# ------------------------------------------------------------------------------------------------------------ statistics
+
+StatisticWord: TypeAlias = Literal[
+    "mean", "covariance", "second-moment", "precision", "subspace", "count", "sum", "variance", "histogram", "quantile", "median"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """A word of ``estimate``. ``of``: the ``records`` x, one ``column`` (or y), ``either``, or ``nothing``. ``least`` and ``most``: how
+    many
+    numbers follow; ``example``: how it is written."""
+
+    means: str
+    of: Literal["records", "column", "either", "nothing"]
+    example: str
+    least: int = 0
+    most: int = 0
+
+
+#: What ``estimate`` may ask for. Grammar, printers, schema and the checks of a spec read this table.
+STATISTICS: Final[Mapping[StatisticWord, Statistic]] = {
+    "mean": Statistic("the mean of the records, or of a column", "either", "mean(x)"),
+    "covariance": Statistic("the covariance of the records", "records", "covariance(x)"),
+    "second-moment": Statistic("E x x^T", "records", "second-moment(x)"),
+    "precision": Statistic("the inverse of the second moment", "records", "precision(x)"),
+    "subspace": Statistic("the span of the k leading directions of the second moment", "records", "subspace(x, 3)", 1, 1),
+    "count": Statistic("how many records there are, or satisfy a condition", "nothing", "count where age >= 65"),
+    "sum": Statistic("the sum of a column", "column", "sum(age)"),
+    "variance": Statistic("the variance of a column (divided by how many records there are)", "column", "variance(age)"),
+    "histogram": Statistic("how many records have each level, or lie between edges", "column", "histogram(age, 0, 20, 40, 60)", 0, 1000),
+    "quantile": Statistic("quantiles of a column", "column", "quantile(age, 0.25, 0.5, 0.75)", 1, 100),
+    "median": Statistic("the median of a column", "column", "median(age)"),
+}
+
+#: How a condition of `count where` compares.
+Order: TypeAlias = Literal["<", "<=", ">", ">=", "="]
+ORDERS: Final[tuple[Order, ...]] = get_args(Order)
+
 # ------------------------------------------------------------------------------------------------- losses, regularisers, laws
 
 #: Losses that have a name. How many parameters each takes is known to dpspec.symbolic.
@@ -166,6 +205,9 @@ LOSSES = frozenset(
 
 #: Regularisers: ``l1(0.1)*norm``, ``ridge(0.1)``, ``group(w, 5)``. What each means is known to dpspec.symbolic.
 REGULARISERS = frozenset(("l1", "l2", "ridge", "lasso", "elastic-net", "group", "group-lasso"))
+
+#: Covariances of a component of a mixture, ``gmm(3, diagonal)``; the first where none is named.
+COVARIANCES = ("spherical", "diagonal")
 
 #: Laws of study mode, for suggestions; dpspec.data.laws decides what is a law.
 LAWS = frozenset(

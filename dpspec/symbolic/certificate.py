@@ -22,6 +22,14 @@ class Local(Protocol):
     def spread(self, norm: float) -> float: ...
 
 
+class Third(Protocol):
+    """How far apart Hessians at two points are: see :mod:`dpspec.symbolic.third`."""
+
+    def third(self) -> float: ...
+
+    def value(self) -> float: ...
+
+
 class Error(Protocol):
     """How far computed slopes may be from real ones: see :mod:`dpspec.symbolic.running`."""
 
@@ -47,6 +55,7 @@ class Certificate:
     pairwise loss, how far apart the gradients of two pairs that share a record are (:mod:`dpspec.symbolic.pairs`). ``local``: the
     gradients at weights of a given norm (:mod:`dpspec.symbolic.local`), None without a closed form. ``error``: how far the slope that
     doubles compute may be from the real one (:mod:`dpspec.symbolic.running`); the other constants are about the real function.
+    ``hessian``: the Hessian-Lipschitz constant (:mod:`dpspec.symbolic.third`), found when asked for; None where nothing is known.
     """
 
     name: str
@@ -76,6 +85,7 @@ class Certificate:
     spread: float = math.inf
     local: Local | None = None
     error: Error | None = None
+    hessian: Third | None = None
 
     @property
     def ok(self) -> bool:

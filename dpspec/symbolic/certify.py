@@ -33,6 +33,7 @@ from dpspec.symbolic.normal import BadParameter, NoNormalForm, NoValue, Poly, Sc
 from dpspec.symbolic.pairs import spread
 from dpspec.symbolic.parts import Case, Parts, cases, of_difference, split
 from dpspec.symbolic.running import SlopeError
+from dpspec.symbolic.third import HessianLipschitz
 
 SetLike: TypeAlias = Set | Domain
 
@@ -280,6 +281,7 @@ def _certificate(
         group=None if parts.group is None else GroupTerm(float(parts.group[0]), parts.group[1]),
         local=local_lipschitz(cases, margin, x.l2),
         error=SlopeError(cases, margin, _up(slope)),
+        hessian=HessianLipschitz(cases, margin, x.l2),
     )
 
 

@@ -21,7 +21,7 @@ from dpspec.symbolic.balls import Balls, exact, hull, lower, upper
 from dpspec.symbolic.jets import jet
 from dpspec.symbolic.normal import Fn, Poly, Pow
 
-What: TypeAlias = Literal["abs-first", "abs-second", "minus-second", "value", "minus-value"]
+What: TypeAlias = Literal["abs-first", "abs-second", "minus-second", "abs-third", "value", "minus-value"]
 
 #: (u from, u to, y from, y to)
 Box: TypeAlias = tuple[Fraction, Fraction, Fraction, Fraction]
@@ -64,10 +64,11 @@ def derivative_at(p: Poly, u: Fraction, y: Fraction, order: int) -> tuple[float,
 def supremum(
     p: Poly, what: What, boxes: Sequence[Box], *, tolerance: float = 1e-6, floor: float = 0.0, limit: int = MAX_BOXES
 ) -> Enclosure:
-    """The supremum over the union of ``boxes`` of |phi'|, |phi''|, -phi'', phi or -phi.
+    """The supremum over the union of ``boxes`` of |phi'|, |phi''|, -phi'', |phi'''|, phi or -phi.
 
     ``abs-first`` takes one-sided derivatives at kinks. ``abs-second`` is infinite when phi' may jump. ``minus-second`` is infinite
-    only when phi' may jump downwards (an upward jump is convex). The search also stops when the gap is below ``floor``.
+    only when phi' may jump downwards (an upward jump is convex). ``abs-third`` is infinite where phi'' may jump.
+    The search also stops when the gap is below ``floor``.
     """
     with ctx.workprec(80):
         return _search(_evaluator(p, what), boxes, what, tolerance, floor, min(limit, max(LEAST_BOXES, MAX_WORK // size(p))))
@@ -95,10 +96,12 @@ Evaluator: TypeAlias = Callable[[Box], tuple[Any, Any]]
 def _evaluator(p: Poly, what: What) -> Evaluator:
     """Maps a box to (enclosure of the function, enclosure of its u-derivative or None)."""
     alg = Balls()
-    order = {"abs-first": 1, "value": 0, "minus-value": 0}.get(what, 2)
+    order = {"abs-first": 1, "value": 0, "minus-value": 0, "abs-third": 3}.get(what, 2)
 
     def evaluate(box: Box) -> tuple[Any, Any]:
-        j = jet(p, {"u": hull(box[0], box[1]), "y": hull(box[2], box[3])}, alg, order + 1)
+        j = jet(p, {"u": hull(box[0], box[1]), "y": hull(box[2], box[3])}, alg, min(order + 1, 3))
+        if what == "abs-third":
+            return (j.d[3] * math.nan if j.rough else j.d[3]), None
         value, slope = j.d[order], j.d[order + 1]
         if what in ("value", "minus-value"):  # continuous across a kink, where the slope is a hull
             return (value, slope) if what == "value" else (-value, -slope)
@@ -114,7 +117,7 @@ def _evaluator(p: Poly, what: What) -> Evaluator:
 
 
 def _search(evaluate: Evaluator, boxes: Sequence[Box], what: What, tolerance: float, floor: float, limit: int) -> Enclosure:
-    magnitude = what in ("abs-first", "abs-second")
+    magnitude = what in ("abs-first", "abs-second", "abs-third")
     best, at = -math.inf, None
     heap: list[tuple[float, int, Box]] = []
     count = 0

@@ -11,11 +11,13 @@ from typing import TypeAlias
 from dpspec.domains.domain import Margin
 from dpspec.symbolic.convexity import curvature
 from dpspec.symbolic.losses import Constants, constants, drop_free, recognise
-from dpspec.symbolic.normal import NoNormalForm, add, substitute, var, variables
+from dpspec.symbolic.normal import NoNormalForm, Poly, add, substitute, var, variables
 from dpspec.symbolic.parts import Case, labels
 
 #: A margin and a label.
 Point: TypeAlias = tuple[Fraction, Fraction]
+#: Margins from and to, labels from and to.
+Box: TypeAlias = tuple[Fraction, Fraction, Fraction, Fraction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +56,7 @@ def case_constants(case: Case, margin: Margin) -> Result:
 def _branch_and_bound(case: Case, margin: Margin, by_rules: bool) -> Result:
     from dpspec.symbolic.enclose import supremum
 
-    assert margin.low is not None
-    assert margin.high is not None
-    ends = [(v, v) for v in case.y.values] or [(known(case.y.low), known(case.y.high))]
-    try:
-        residual = drop_free(substitute(case.form, {"u": add(var("u"), var("y"))}))
-    except NoNormalForm:  # too long once u + y stands for u
-        residual = case.form
-    shifted = "y" not in variables(residual)
-    if shifted:
-        # a function of s = u - y: one dimension instead of two, with exactly the same range, and squares of s stay whole
-        form = residual
-        boxes = [(margin.low - high, margin.high - low, Fraction(0), Fraction(0)) for low, high in ends]
-    else:
-        form = case.form
-        boxes = [(margin.low, margin.high, low, high) for low, high in ends]
+    form, boxes, shifted = ranges(case, margin)
     first = supremum(form, "abs-first", boxes)
     second = supremum(form, "abs-second", boxes)
     floor = 1e-9 * second.upper if math.isfinite(second.upper) else 0.0
@@ -79,6 +67,7 @@ def _branch_and_bound(case: Case, margin: Margin, by_rules: bool) -> Result:
         convex, least = True, max(least or Fraction(0), Fraction(0))
     elif concave.lower > 0:
         convex = False
+    ends = _ends(case)
     bounds = Constants(
         Fraction(first.upper) if math.isfinite(first.upper) else None,
         Fraction(second.upper) if math.isfinite(second.upper) else None,
@@ -88,6 +77,24 @@ def _branch_and_bound(case: Case, margin: Margin, by_rules: bool) -> Result:
     loose = (math.isfinite(first.upper) and not first.tight) or (math.isfinite(second.upper) and not second.tight)
     at = None if convex is not False else _unshift(concave.at, margin, ends) if shifted else concave.at
     return Result("expression", bounds, convex, False, first.leaves + second.leaves + concave.leaves, loose, at)
+
+
+def _ends(case: Case) -> list[Point]:
+    return [(v, v) for v in case.y.values] or [(known(case.y.low), known(case.y.high))]
+
+
+def ranges(case: Case, margin: Margin) -> tuple[Poly, list[Box], bool]:
+    """What branch and bound searches over bounded margins and labels: a form, boxes of its variables, and whether the form is one of
+    s = u - y alone."""
+    low, high, ends = known(margin.low), known(margin.high), _ends(case)
+    try:
+        residual = drop_free(substitute(case.form, {"u": add(var("u"), var("y"))}))
+    except NoNormalForm:  # too long once u + y stands for u
+        residual = case.form
+    if "y" not in variables(residual):
+        # a function of s = u - y: one dimension instead of two, with exactly the same range, and squares of s stay whole
+        return residual, [(low - last, high - first, Fraction(0), Fraction(0)) for first, last in ends], True
+    return case.form, [(low, high, first, last) for first, last in ends], False
 
 
 def known(v: Fraction | None) -> Fraction:

@@ -129,6 +129,7 @@ class Task:
 
     Compiler. ``certificate(node, x=, y=, names=, claims=)`` proves the constants of its loss. ``facts(binding)``: further public numbers,
     which sensitivities may rest on. ``check(binding)``: refusals with place and remedy. ``law_is``: what a bound holds for, in words.
+    ``inside``: what has to lie in the set after ``over`` for a bound to hold, in words (empty: the set is part of the question).
     ``assumes``: words of `assume` that it alone reads, their arguments becoming facts. ``labelled(node)``: whether it reads y.
     ``missing(node)``: whether entries of x may be missing (NaN in the records, and on their way through enforcement 0).
     ``centred(node)``: whether the name means what it says only for a mean of 0; ``uncentred(node)``: what it is planned as where nobody
@@ -142,6 +143,8 @@ class Task:
     ``bounded_reference(records, settings)``. ``trivial(problem)``: the answer without data. ``enforced_truth``: how the truth of the
     enforced law is computed; ``radius(settings)`` to which an algorithm's clients scale. ``unmet`` and ``broken``: declared constants that
     a law contradicts.
+
+    ``total(node)``: whether the answer grows with n, as a count does, and its error does not fall.
 
     A release. ``arrays(estimate, problem)``, by name.
 
@@ -167,6 +170,8 @@ class Task:
     enforced_truth: Literal["", "moments", "regression"] = ""
     radius: Callable[[Mapping[str, Any]], float] = _no_radius
     law_is: str = ""
+    total: Callable[[Any], bool] = _not_needed
+    inside: str = ""
     labelled: Callable[[Any], bool] = _needed
     missing: Callable[[Any], bool] = _not_needed
     centred: Callable[[Any], bool] = _not_needed

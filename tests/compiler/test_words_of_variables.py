@@ -44,7 +44,7 @@ def tau(found) -> float:
     return found.releases[0].tunables.tau
 
 
-@pytest.mark.parametrize("what", ["mean", "second-moment", "precision"])
+@pytest.mark.parametrize("what", ["covariance", "second-moment", "precision"])
 def test_no_algorithm_estimates_something_of_y(what: str) -> None:
     """All of them read x. Before, mean(y) was planned, and mean(x) released under its name."""
     found = draft(what=f"{what}(y)", by="auto")

@@ -119,6 +119,11 @@ def neighbours(c: Case) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield np.tile(x[-1:], (N, 1)), np.tile(y[-1:], N)
 
 
+def finite_or_words(v: Any) -> bool:
+    array = np.asarray(v)
+    return array.dtype.kind == "U" or bool(np.isfinite(array).all())
+
+
 def outcome(plan: Plan, memory: Any, out: Path | None, heard: Any) -> Any:
     """All that can be seen of a run but the numbers that were paid for and the clock."""
     steps: list[tuple[str, int, int]] = []
@@ -133,7 +138,7 @@ def outcome(plan: Plan, memory: Any, out: Path | None, heard: Any) -> Any:
             return type(error).__name__, "not a finding", steps, tuple(heard.readouterr())
     body = {k: v for k, v in record.body.items() if k != "started"}
     arrays = {(name, k): (np.shape(v), np.asarray(v).dtype.str) for name, found in record.outputs.items() for k, v in found.items()}
-    finite = {name: all(bool(np.isfinite(np.asarray(v)).all()) for v in found.values()) for name, found in record.outputs.items()}
+    finite = {name: all(finite_or_words(v) for v in found.values()) for name, found in record.outputs.items()}
     files: list[Any] = []
     if out is not None:
         started = json.loads((out / "record.json").read_text(encoding="utf-8"))["started"]

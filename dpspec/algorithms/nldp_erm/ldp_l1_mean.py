@@ -149,6 +149,8 @@ CARD = Card(
 def accepts(p: Problem, t: Tunables) -> str | None:
     if getattr(p.task.over, "norm", "") != "l1":
         return "the mean is not said to lie in an l1 ball (`estimate mean(x) over ball(l1, 1)`)"
+    if t.Lambda > p.facts["w_l1"] * (1 + 1e-12):
+        return f"Lambda = {t.Lambda:g} exceeds the radius {p.facts['w_l1']:g} of the l1 ball after `over`: the estimate would lie outside"
     if t.method == "projection" and "gaussian" not in full.offered(p, t):
         return "method = projection reports with Gaussian noise; the budget is epsilon alone"
     return full.accepts(p, t)
@@ -181,7 +183,7 @@ def projected(x: Any, g: Vector, rows: int = 8192) -> Iterator[Vector]:
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     found = full.tails(p, t, calibrated) if t.method == "direct" else {}
-    if full.COORDINATES not in found:
+    if full.COORDINATES not in found or t.Lambda < p.facts["w_l1"] * (1 - 1e-12):  # the mean may lie outside of a smaller ball
         return {}
     return {DIRECT: min(math.sqrt(2 * t.Lambda * found[full.COORDINATES]), found[full.LONG])}
 

@@ -84,6 +84,15 @@ def test_a_sparse_mean_is_found_in_a_hundred_dimensions():
     assert max(errors) < bound == pytest.approx(min(math.sqrt(2 * tails[full.COORDINATES]), tails[full.LONG]))
 
 
+def test_a_ball_that_is_not_the_one_of_the_question():
+    """A larger one is refused, for the estimate may lie outside of the set; of a smaller one no bound is given, for the mean may."""
+    p = problem(1000, 20, **APPROX)
+    assert "Lambda = 2" in str(module.accepts(p, tunables(module, p, Lambda=2)))
+    t = tunables(module, p, Lambda=Fraction(1, 1000))
+    assert module.accepts(p, t) is None
+    assert module.explicit_bounds(p, t, plan(module, p, t, budget(p))) == {}
+
+
 def test_the_public_projection_finds_it_too():
     """40 rows in the place of 100, n = 40,000, epsilon 4, one group and seven."""
     p = problem(40_000, 100, 4.0, **APPROX)

@@ -1,0 +1,191 @@
+"""One column of the records, as statistics read it: a number with its declared interval, or a level.
+
+Everything here looks at one record at a time and is total: whatever a record holds, a number comes out in its interval and a level is one
+of
+the declared ones or none. So how far a record may move a statistic follows from this file alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpspec.models.rows import Rows
+
+Numbers = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+#: Rows that are read at a time.
+ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """``entries`` are what the records hold: column ``first`` of x, or y. The author's number is ``offset + factor*entry``, for entries in
+    [``low``, ``high``]; of a column with ``levels``, ``width`` entries are its indicators (for ``values`` it is one entry that is one of
+    them)."""
+
+    name: str
+    in_y: bool = False
+    first: int = 0
+    width: int = 1
+    low: float = 0.0
+    high: float = 1.0
+    offset: float = 0.0
+    factor: float = 1.0
+    levels: tuple[str, ...] = ()
+    values: tuple[float, ...] = ()
+
+    @property
+    def value_low(self) -> float:
+        return self.offset + self.factor * self.low
+
+    @property
+    def value_high(self) -> float:
+        return self.offset + self.factor * self.high
+
+    def raw(self, x: Any, y: Any) -> Numbers:
+        """The entries of a block, (rows,) or (rows, width)."""
+        if self.in_y:
+            return np.asarray(y, dtype=np.float64)
+        if self.width == 1:
+            found = x[:, [self.first]] if hasattr(x, "toarray") else x[:, self.first]
+        else:
+            found = x[:, self.first : self.first + self.width]
+        dense = found.toarray() if hasattr(found, "toarray") else found
+        return np.asarray(dense, dtype=np.float64).reshape((-1,) if self.width == 1 else (-1, self.width))
+
+    def entries(self, x: Any, y: Any) -> Numbers:
+        """Entries inside the interval; what is no number becomes its lower end."""
+        found = np.clip(self.raw(x, y), self.low, self.high)
+        return np.where(np.isnan(found), self.low, found)
+
+    def codes(self, x: Any, y: Any) -> Codes:
+        """The level of each record, -1 for none."""
+        raw = self.raw(x, y)
+        if self.values:
+            at = np.full(raw.shape, -1, dtype=np.int64)
+            for k, value in enumerate(self.values):
+                at[raw == value] = k
+            return at
+        best = np.argmax(raw, axis=1).astype(np.int64)
+        return np.where(raw[np.arange(raw.shape[0]), best] > 0, best, -1)
+
+    def entry(self, value: float) -> float:
+        """The entry of an author's number, as the encoding computes it, so that comparisons of entries are those of numbers; infinite
+        beyond
+        the interval, which no entry leaves."""
+        if value > self.value_high:
+            return math.inf
+        if value < self.value_low:
+            return -math.inf
+        return (value - self.offset) / self.factor
+
+    def cells(self, x: Any, y: Any, edges: Numbers) -> Codes:
+        """The interval of each record between rising ``edges`` (as entries): [e_0, e_1), ..., [e_{m-1}, e_m]; -1 outside."""
+        v = self.entries(x, y)
+        at = np.searchsorted(edges, v, side="right") - 1
+        at = np.where(v == edges[-1], edges.size - 2, at)
+        return np.where((v < edges[0]) | (v > edges[-1]), -1, at).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """``column order bound``: the bound is an entry, or the index of a level."""
+
+    column: Column
+    order: str
+    bound: float
+
+    def holds(self, x: Any, y: Any) -> NDArray[np.bool_]:
+        c = self.column
+        v = c.codes(x, y) if c.width > 1 or c.values else c.entries(x, y)
+        match self.order:
+            case "<":
+                return np.asarray(v < self.bound)
+            case "<=":
+                return np.asarray(v <= self.bound)
+            case ">":
+                return np.asarray(v > self.bound)
+            case ">=":
+                return np.asarray(v >= self.bound)
+            case _:
+                return np.asarray(v == self.bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """All of them, for each record."""
+
+    parts: tuple[Condition, ...] = ()
+
+    def count(self, records: Rows) -> int:
+        """How many records satisfy them."""
+        total = 0
+        for x, y in records.blocks(ROWS):
+            kept = np.ones(x.shape[0], dtype=bool)
+            for part in self.parts:
+                kept &= part.holds(x, y)
+            total += int(np.count_nonzero(kept))
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """What a histogram counts: the levels of a column, or the intervals between ``edges`` (entries). ``names``: one a cell."""
+
+    column: Column
+    names: tuple[str, ...]
+    edges: tuple[float, ...] = ()
+
+    def counts(self, records: Rows) -> Codes:
+        """How many records lie in each cell."""
+        total = np.zeros(len(self.names), dtype=np.int64)
+        edges = np.asarray(self.edges, dtype=np.float64)
+        for x, y in records.blocks(ROWS):
+            at = self.column.cells(x, y, edges) if self.edges else self.column.codes(x, y)
+            total += np.bincount(at[at >= 0], minlength=total.size)
+        return total
+
+
+def entries(column: Column, records: Rows) -> Iterator[Numbers]:
+    """The entries of all records, block after block."""
+    for x, y in records.blocks(ROWS):
+        yield column.entries(x, y)
+
+
+def values(column: Column, records: Rows) -> Iterator[Numbers]:
+    """The author's numbers of all records, block after block."""
+    for block in entries(column, records):
+        yield np.clip(column.offset + column.factor * block, column.value_low, column.value_high)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """A column and rising shares of its records."""
+
+    column: Column
+    shares: tuple[float, ...]
+
+    def exact(self, records: Rows) -> Numbers:
+        """The sample quantiles: the least number at or below which the share of the records lies."""
+        found = [v for v in values(self.column, records) if v.size]
+        if not found:
+            return np.full(len(self.shares), self.column.value_low)
+        return np.asarray(np.quantile(np.concatenate(found), self.shares, method="inverted_cdf"))
+
+    def rank_errors(self, records: Rows, answers: Numbers, near: float = 0.0) -> Numbers:
+        """How far each answer is from holding its share: p n outside [number below it, number at or below it], as a share of the records.
+        Numbers within ``near`` of the answer count as equal to it."""
+        below, at, total = np.zeros(len(self.shares)), np.zeros(len(self.shares)), 0
+        for v in values(self.column, records):
+            below += [np.count_nonzero(v < a - near) for a in answers]
+            at += [np.count_nonzero(v <= a + near) for a in answers]
+            total += v.size
+        wanted = np.asarray(self.shares) * total
+        return np.asarray(np.maximum(np.maximum(below - wanted, wanted - at), 0.0) / max(total, 1))

@@ -1,0 +1,135 @@
+"""Quantiles: the joint law of all choices, enumerated on neighbours; ties; ranks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpspec.algorithms.card import Problem, Tunables
+from dpspec.algorithms.statistics import dp_quantile as q
+from dpspec.models.columns import Column, Quantiles
+from dpspec.privacy.mechanisms.row_selection import RowSelection
+from dpspec.privacy.noise import SecureNoise, StudyNoise
+
+
+def problem(n: int, shares: tuple[float, ...], relation: str, high: float = 2.0) -> Problem:
+    facts = {"n": float(n), "d": 1.0, "value_low": 0.0, "value_high": high, "shares": float(len(shares))}
+    facts |= {f"share_{i}": p for i, p in enumerate(shares, 1)}
+    return Problem("central", relation, None, facts, oracle=Quantiles(Column("x", high=high), shares))
+
+
+def flips(scores: np.ndarray, unit: float, epsilon: float) -> list[float]:
+    """The law of permute-and-flip: a uniform head, by the exact distribution of how many other heads there are."""
+    heads = [math.exp(-epsilon * (scores.max() - s) / unit) for s in scores]
+    found = []
+    for i, p in enumerate(heads):
+        others = np.array([1.0])
+        for j, r in enumerate(heads):
+            if j != i:
+                others = np.convolve(others, [1 - r, r])
+        found.append(p * sum(o / (k + 1) for k, o in enumerate(others)))
+    return found
+
+
+def joint(records: tuple[float, ...], p: Problem, t: Tunables, epsilon: float) -> dict[tuple[int, ...], float]:
+    """Every course of choices with its probability; each draw has ``epsilon``."""
+    made, shares = q.grid(p, t), q.fractions(p)
+    weights = q.running(np.bincount(q.nearest(np.array(records, dtype=float), made), minlength=made.numbers.size), made)
+    table, planned, law = q.Borders(made), q.mechanisms(p, t), {}
+
+    def go(level: int, borders: dict[int, int], path: tuple[int, ...], chance: float) -> None:
+        if level == len(planned):
+            law[path] = law.get(path, 0.0) + chance
+            return
+        parts = q.levels(len(shares))[level]
+        rows = [q.scores(weights, table, borders[a.low], borders[a.high], q.relative(a, shares), leaf=a.leaf) for a in parts]
+        laws = [flips(row, 2 * planned[level].sensitivity, epsilon) for row in rows]
+        for choice in itertools.product(*(range(len(row)) for row in rows)):
+            each = math.prod(found[c] for found, c in zip(laws, choice, strict=True))
+            further = {a.at: borders[a.low] + c for a, c in zip(parts, choice, strict=True)}
+            go(level + 1, {**borders, **further}, path + choice, chance * each)
+
+    go(0, {-1: 0, len(shares): int(made.cell.size)}, (), 1.0)
+    return law
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("shares", [(0.5,), (0.2,), (0.25, 0.75), (0.2, 0.5, 0.9)])
+def test_the_joint_law_of_neighbours_is_within_epsilon(monkeypatch: pytest.MonkeyPatch, relation: str, shares: tuple[float, ...]) -> None:
+    """All data sets of up to three records on three numbers, each number cut into two pieces."""
+    monkeypatch.setattr(q, "LARGEST", 6)
+    p, t, epsilon = problem(3, shares, relation), Tunables({"step": 1.0}), 1.3
+    assert q.grid(p, t).copies == (2 if len(shares) > 1 else 1)
+    total, worst = epsilon * len(q.levels(len(shares))), 0.0
+    size = 2 if len(shares) == 3 else 3
+    for some in itertools.combinations_with_replacement((0.0, 1.0, 2.0), size - 1):
+        laws = [joint((*some, v), p, t, epsilon) for v in (0.0, 1.0, 2.0)]
+        pairs = [(joint(some, p, t, epsilon), law) for law in laws] if relation == "add-remove" else list(itertools.combinations(laws, 2))
+        for one, other in pairs:
+            assert sum(one.values()) == pytest.approx(1.0)
+            assert set(one) == set(other)
+            worst = max(worst, max(abs(math.log(one[path] / other[path])) for path in one))
+    assert worst <= total
+    assert worst >= 0.4 * total  # the budget is not far from spent
+
+
+def test_rows_are_charged_for_what_they_move_together() -> None:
+    mechanism = RowSelection(2.0, 4, 2)
+    one, _ = mechanism.blind([np.array([0.0, 1.0, 2.0]), np.array([5.0])])
+    other, _ = mechanism.blind([np.array([0.5, 1.0, 1.0]), np.array([4.0])])
+    assert mechanism.distance(1.0, one, other) == 1.0 + 1.0
+    assert "2 rows" in str(mechanism.check([np.zeros(3)]))
+    assert "allows 1 to 4" in str(mechanism.check([np.zeros(5), np.zeros(1)]))
+
+
+@pytest.mark.parametrize("noise", [StudyNoise(1), SecureNoise()], ids=["study", "secure"])
+@pytest.mark.parametrize("form", ["flip", "exponential"])
+def test_rows_are_drawn_by_their_law(noise, form) -> None:
+    scores, draws = np.array([0.0, -1.0, -3.0]), 1000
+    mechanism = RowSelection(1.0, 3, 2, form)
+    found = np.array([mechanism.apply([scores, scores[::-1]], 2.0, noise) for _ in range(draws)])
+    weights = np.exp(scores)
+    law = np.array(flips(scores, 2.0, 2.0)) if form == "flip" else weights / weights.sum()
+    for i in range(3):
+        for column, p in ((0, law[i]), (1, law[2 - i])):
+            assert abs(np.count_nonzero(found[:, column] == i) - draws * p) < 5 * math.sqrt(draws * p) + 1
+
+
+def test_the_score_is_right_on_ties_where_middle_ranks_are_not() -> None:
+    """Of 100 records 30 are 0, 25 are 1, 45 are 2: the median is 1. By middle ranks (15, 42.5, 77.5) it is 1 too, but the share 0.58 is
+    answered 1 (57.5 - 42.5 = 15.5 against 19.5), where 55 are at or below 1."""
+    p, t = problem(100, (0.58,), "replace-one"), Tunables({"step": 1.0})
+    made = q.grid(p, t)
+    weights = q.running(np.array([30, 25, 45]), made)
+    scores = q.scores(weights, q.Borders(made), 0, made.cell.size, Fraction(58, 100), leaf=True)
+    assert list(scores) == [30 - 58, 55 - 58, 58 - 55]
+    assert int(np.argmax(scores)) == 2
+
+
+def test_halves_take_log2_of_the_number_of_draws_and_keep_shares() -> None:
+    assert [len(q.levels(m)) for m in (1, 2, 3, 5, 7, 8)] == [1, 2, 2, 3, 3, 4]
+    shares = (Fraction(1, 10), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(9, 10))
+    for m in range(1, 12):
+        assert sorted(part.at for level in q.levels(m) for part in level) == list(range(m))
+    assert [q.relative(part, shares) for part in q.levels(5)[1]] == [Fraction(1, 5), Fraction(1, 2)]
+
+
+@pytest.mark.parametrize("values", [[5.0] * 50, [0.0] * 49 + [10.0], list(range(11)) * 5, []])
+def test_ties_and_empty_tables_do_not_fail(values: list[float]) -> None:
+    """Exact at a large budget, and an answer for every table."""
+    p, t = problem(50, (0.25, 0.5, 0.75), "add-remove", 10.0), Tunables({"step": 1.0})
+    made, shares = q.grid(p, t), q.fractions(p)
+    weights = q.running(np.bincount(q.nearest(np.array(values), made), minlength=11), made)
+    borders = {-1: 0, 3: int(made.cell.size)}
+    answers = [0.0] * 3
+    for level in q.levels(3):
+        for part in level:
+            row = q.scores(weights, q.Borders(made), borders[part.low], borders[part.high], q.relative(part, shares), leaf=part.leaf)
+            borders[part.at] = borders[part.low] + int(np.argmax(row))
+            answers[part.at] = made.numbers[made.cell[min(borders[part.at], made.cell.size - 1)]]
+    if values:
+        assert answers == list(np.quantile(values, [0.25, 0.5, 0.75], method="inverted_cdf"))
