@@ -160,7 +160,7 @@ def sections_of(page: str) -> dict[str, tuple[str, str]]:
     """(verdict, Markdown) of the experiments of a page that was written before."""
     verdicts = dict(re.findall(r"^\| \[([^\]]+)\]\([^)]*\) \| ([^|]+) \|$", page, re.MULTILINE))
     parts = re.split(r"^(?=## )", page, flags=re.MULTILINE)[1:]
-    found = {part.partition("\n")[0].removeprefix("## ").strip(): part for part in parts}
+    found = {part.partition("\n")[0].removeprefix("## ").strip(): part.rstrip("\n") + "\n" for part in parts}
     return {name: (verdicts.get(name, "not run"), part) for name, part in found.items()}
 
 

@@ -215,13 +215,14 @@ def slopes(p: Problem) -> Slopes | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """P_A and P_B as power series, (p + 1,) each, ``gamma``, and their sizes S_0, ..., S_p."""
+    """P_A and P_B as power series in u/span, (p + 1,) each, ``gamma``, and their sizes span^m S_m, m = 0, ..., p."""
 
     a: Vector
     b: Vector
     gamma: float
     size_a: Vector
     size_b: Vector
+    span: float
 
 
 @functools.lru_cache(maxsize=256)
@@ -235,9 +236,9 @@ def fitted(f: Slopes, span: float, degree: int, tau: float) -> Fit:
     at = np.cos(np.linspace(0, math.pi, 4001))
     errors = [np.abs(chebyshev.chebval(at, c) - values) for c, values in zip(series, f.parts(span * at), strict=True)]
     off = errors[0] + tau * errors[1]
-    powers = [np.pad(chebyshev.cheb2poly(c), (0, degree + 1))[: degree + 1] / span ** np.arange(degree + 1) for c in series]
-    sizes = [np.array([np.abs(chebyshev.chebder(c, m)).sum() / span**m for m in range(degree + 1)]) for c in series]
-    return Fit(powers[0], powers[1], float(off.max() + np.abs(np.diff(off)).max()), sizes[0], sizes[1])
+    powers = [np.asarray(np.pad(chebyshev.cheb2poly(c), (0, degree + 1))[: degree + 1], dtype=np.float64) for c in series]
+    sizes = [np.array([np.abs(chebyshev.chebder(c, m)).sum() for m in range(degree + 1)]) for c in series]
+    return Fit(powers[0], powers[1], float(off.max() + np.abs(np.diff(off)).max()), sizes[0], sizes[1], span)
 
 
 def _cleaned(c: Vector) -> Vector:
@@ -248,25 +249,24 @@ def _cleaned(c: Vector) -> Vector:
 # ------------------------------------------------------------------------------------------------------- variance and degree
 
 
-def variance(fit: Fit, d: int, s: float, r: float, tau: float, far: float) -> float:
-    """V of the head of this file."""
-    label = tau * math.hypot(1.0, s / r)
-    across = _across(fit.size_a, s * far) + label * _across(fit.size_b, s * far)
-    along = _along(fit.size_a, s, r, s * far) + label * _along(fit.size_b, s, r, s * far)
-    return float((r * r + (d - 1) * s * s) * across**2 + along**2)
+def variance(fit: Fit, d: int, s: float, r: float, tau: float) -> float:
+    """V of the head of this file, of sets whose points have <w, x> in the span: there T_s^m S_m is (s/r)^m span^m S_m."""
+    label, noise = tau * math.hypot(1.0, s / r), np.float64(s / r)
+    with np.errstate(over="ignore"):
+        across = _across(fit.size_a, noise) + label * _across(fit.size_b, noise)
+        along = _along(fit.size_a, noise) + label * _along(fit.size_b, noise)
+        return float((r * r + (d - 1) * s * s) * across**2 + (r * along) ** 2)
 
 
-def _across(sizes: Vector, reach: float) -> float:
-    return math.sqrt(sum(reach ** (2 * m) * float(size) ** 2 / math.factorial(m) for m, size in enumerate(sizes)))
+def _across(sizes: Vector, noise: np.float64) -> np.float64:
+    """k(P)."""
+    return np.float64(np.sqrt(sum(noise ** (2 * m) * size**2 / math.factorial(m) for m, size in enumerate(sizes))))
 
 
-def _along(sizes: Vector, s: float, r: float, reach: float) -> float:
-    total = 0.0
-    for m in range(len(sizes) + 1):
-        here = r * reach**m * float(sizes[m]) if m < len(sizes) else 0.0
-        below = m * s * reach ** (m - 1) * float(sizes[m - 1]) if m else 0.0
-        total += (here + below) ** 2 / math.factorial(m)
-    return math.sqrt(total)
+def _along(sizes: Vector, noise: np.float64) -> np.float64:
+    """m(P)/r."""
+    own, below = np.append(sizes, 0.0), np.append(0.0, sizes)
+    return np.float64(np.sqrt(sum(noise ** (2 * m) * (own[m] + m * below[m]) ** 2 / math.factorial(m) for m in range(len(own)))))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -288,7 +288,7 @@ def choose(p: Problem, t: Tunables, s: float) -> Choice:
     for degree in [int(t.degree)] if t.degree else range(1, HIGHEST + 1):
         fit = fitted(f, far * t.r, degree, t.tau)
         g = t.r * float(fit.size_a[0] + t.tau * fit.size_b[0]) + p.loss.l2 * far
-        second = g * g + variance(fit, p.d, s, t.r, t.tau, far) / (p.n // t.T)
+        second = g * g + variance(fit, p.d, s, t.r, t.tau) / (p.n // t.T)
         found.append(Choice(degree, fit, reach / math.sqrt(t.T * second), fit.gamma * t.r * width, reach * math.sqrt(second / t.T)))
         if found[-1].noise > min(c.bias + c.noise for c in found):
             break
@@ -332,7 +332,7 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
         mine = z[cuts[k] : cuts[k + 1]]
         g = gradient(c.fit, mine[:, :-1], mine[:, -1] * (t.tau / t.r), w, s)
         w = over.project(w - c.step * (g + p.loss.l2 * w))
-    return Estimate(over.project(total / t.T), {"degree": c.degree})
+    return Estimate(over.project(total / t.T) if t.T > 1 else w, {"degree": c.degree})
 
 
 def held(records: Rows, t: Tunables, rows: int = 8192) -> Iterator[Vector]:
@@ -357,19 +357,20 @@ def hermite(c: Vector, v: Vector, t: float) -> tuple[Vector, Vector]:
 
 def gradient(fit: Fit, z: Vector, y: Vector, w: Vector, s: float) -> Vector:
     """The mean of g over reports z of x, (b, d), and y, (b,). Shape (d,)."""
-    v, t = z @ w, s * float(np.linalg.norm(w))
+    o = w / fit.span
+    v, t = z @ o, s * float(np.linalg.norm(o))
     (a, da), (b, db) = hermite(fit.a, v, t), hermite(fit.b, v, t)
-    return np.asarray((a + y * b) @ z / len(z) - s * s * float((da + y * db).mean()) * w)
+    return np.asarray((a + y * b) @ z / len(z) - s * s * float((da + y * db).mean()) * o)
 
 
 # --------------------------------------------------------------------------------------------------- what is known beforehand
 
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
-    """Where no client changes a record, for convex losses."""
+    """Where no client changes a record, for convex losses. The average of one batch is the start, and its step is returned unproved."""
     assert p.loss is not None
     f = p.facts
-    if not (p.loss.convex and t.r >= f.get("x_l2", math.inf) * (1 - 1e-12) and t.tau >= f.get("y_abs", math.inf) * (1 - 1e-12)):
+    if not (t.T > 1 and p.loss.convex and t.r >= f.get("x_l2", math.inf) * (1 - 1e-12) and t.tau >= f.get("y_abs", math.inf) * (1 - 1e-12)):
         return {}
     c = choose(p, t, calibrated.scale("record"))
     return {POPULATION: c.bias + c.noise} if math.isfinite(c.bias + c.noise) else {}

@@ -195,6 +195,20 @@ def test_what_cannot_be_asked_is_refused_with_the_number(given, said):
     assert any(said in d.message for d in found), [d.message for d in found]
 
 
+def test_the_least_n_of_a_target_meets_it():
+    """The plan's least n for max-query-error <= 0.15: ten runs at that n are within it, and two per cent less are not promised."""
+    text = SPEC.format(d=6, k=2, domain="{0, 1} by map(0 -> 0, 1 -> 1)") + "  expect max-query-error <= 0.15 with probability 0.95\n"
+    target = compile_draft(parse_text(text, surface="dps")).releases[0].target
+    n = int(target.least_n)
+    p = problem(n, 6, 2)
+    t = tunables(module, p)
+    assert module.explicit_bounds(p, t, plan(module, p, t, budget(p)))[module.LARGEST] <= 0.15
+    q = problem(int(0.98 * n), 6, 2)
+    assert module.explicit_bounds(q, t, plan(module, q, t, budget(q)))[module.LARGEST] > 0.15
+    x = (np.random.default_rng(3).random((n, 6)) < 0.4).astype(float)
+    assert max(float(np.abs(run(p, t, x, seed) - exact(Records(x), 6, 2, 0.5)).max()) for seed in range(10)) <= 0.15
+
+
 def test_auto_takes_the_exact_transform_for_three_attributes_and_a_polynomial_for_many():
     few, many = compiled(), compiled(d=16, k=8)
     assert few.releases[0].module.CARD.id == "marginals-fourier-ldp"
