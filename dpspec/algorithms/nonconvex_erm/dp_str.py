@@ -37,6 +37,8 @@ from dpspec.privacy.schedule import Draw, Repeat, Sampled, Sequence, Tree
 _TESTS = "tests/algorithms/nonconvex/test_dp_str.py::"
 #: The least noise multiplier of a step.
 LEAST: Final = 0.3
+#: A trust-region step is as long as its radius whatever the gradient is: the audit of the suite sees directions alone.
+AUDIT_FACTOR: Final = 12
 
 CARD = Card(
     id="dp-str",
@@ -67,8 +69,8 @@ CARD = Card(
             maximum=1e5,
         ),
         "b": Tunable(
-            "ceil(min(n, max(2*n*strength/sqrt(2*T), n/10)))",
-            "a noise multiplier of about 2, and a tenth of the records at least; 000: from alpha alone, which exposes a sampled record",
+            "ceil(min(n, max(2*n*strength/sqrt(2*T), n/10, 100)))",
+            "a noise multiplier of about 2, a tenth of the records and 100 at least; 000: from alpha alone, which exposes a record",
             integer=True,
             minimum=1,
         ),

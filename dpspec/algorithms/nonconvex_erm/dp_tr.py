@@ -19,7 +19,7 @@ has a result when no test is passed. Bound: :mod:`dpspec.algorithms.nonconvex_er
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -36,6 +36,8 @@ from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Repeat, Sequence, Tree
 
 _TESTS = "tests/algorithms/nonconvex/test_dp_tr.py::"
+#: A trust-region step is as long as its radius whatever the gradient is: the audit of the suite sees directions alone.
+AUDIT_FACTOR: Final = 12
 
 CARD = Card(
     id="dp-tr",

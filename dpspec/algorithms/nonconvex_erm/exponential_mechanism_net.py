@@ -96,7 +96,7 @@ CARD = Card(
     faults=(
         Fault(
             "000, proof of Theorem 4.2.4: the sensitivity is O(L/n)",
-            "2 L^2/(lam n) with w_0 = 0, and 4 L^2/(lam n) for any w_0 of the ball: with L/n and lam = 0.1 the loss is 18 times epsilon",
+            "2 L^2/(lam n) with w_0 = 0, and 4 L^2/(lam n) for any w_0 of the ball: with L/n and lam = 0.1 the loss is 10 times epsilon",
             _TESTS + "test_the_printed_sensitivity_lacks_the_radius",
             "privacy",
         ),

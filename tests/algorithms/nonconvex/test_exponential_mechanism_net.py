@@ -115,7 +115,7 @@ def test_a_score_moves_by_its_sensitivity_and_no_more(neighbours: str, loss: str
 
 def test_the_printed_sensitivity_lacks_the_radius():
     """phi = -y u, |x| <= 1: L = 1, lam = 0.1, so minimisers in [-10, 10]. Exact laws on a fine net of two neighbours, epsilon = 1: by L/n
-    the log-ratio is 18, by 2 L^2/(lam n) below 1. One record is enough: n cancels."""
+    the log-ratio is 10, by 2 L^2/(lam n) below 1. One record is enough: n cancels."""
     w = np.linspace(-10, 10, 2001)
     ridge = 0.05 * w**2
 
