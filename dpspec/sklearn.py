@@ -92,7 +92,8 @@ class _Private(BaseEstimator):  # type: ignore[misc]
     """Parameters: ``epsilon``; ``delta`` (None: pure epsilon); ``data_norm``, the bound that each record (with its constant column) is
     scaled to; ``alpha``, the ridge weight lam; ``fit_intercept``; ``algorithm``, a name or ``auto``; ``neighbours``; ``n``, needed under
     add-remove alone: the public number of records that sums are divided by, about how many there are and never counted from them;
-    ``ledger`` and ``account``, the URL or file of a ledger and the account that each fit is charged to."""
+    ``ledger`` and ``account``, the URL or file of a ledger and the account that each fit is charged to (None: what the configuration
+    says, :mod:`dpspec.config`)."""
 
     def _hides_its_size(self) -> bool:
         """Whether how many records there are is private; then the public n must be stated."""
@@ -148,8 +149,11 @@ class _Private(BaseEstimator):  # type: ignore[misc]
             algorithm=self.algorithm,
         )
         checked = plan(loads(text, surface="dps"))
-        record = checked.run(x, y, ledger=self.ledger, account=self.account)
-        if self.ledger is None:
+        from dpspec.config import charged
+
+        ledger, account = charged(self.ledger, self.account)
+        record = checked.run(x, y, ledger=ledger, account=account)
+        if ledger is None:
             from dpspec.compiler.plan import schedule_json
 
             _counted(schedule_json(checked.draft), self.delta)

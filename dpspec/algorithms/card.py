@@ -218,8 +218,9 @@ class Problem(Generic[Oracle]):
     ``facts``: numbers by name: ``n``, ``d`` (the number of weights, or of what else is estimated: the d of every formula of a card),
     ``features`` (coordinates of x: another number only where the weights are a matrix), ``m`` (public records), ``x_l2``, ``x_linf``,
     ``y_abs`` (enforced record bounds, absent when not enforced), ``w_radius`` (l2 radius of the constraint set, absent when unbounded),
-    declared constants (``k``, ``sigma``...), what the task adds (``rank``), ``alpha`` (the target's error, where the spec has no constant
-    of that name). ``task``: the node of the spec with its arguments, and its set with its radii and ends, as numbers.
+    declared constants (``k``, ``sigma``...), ``max_curve`` (sup|phi''| of a certified loss, where it is finite), what the task adds
+    (``rank``), ``alpha`` (the target's error, where the spec has no constant of that name). ``task``: the node of the spec with its
+    arguments, and its set with its radii and ends, as numbers.
     """
 
     model: str

@@ -80,8 +80,14 @@ def never_clips(p: Problem, clip: float) -> bool:
 def chosen(release: Any, records: Any, p: Problem, w: Vector, clip: float) -> Vector:
     """The draw ``vertex`` at ``w``, a function of earlier releases."""
     assert p.loss is not None
-    f, over, s = p.objective, constraint_set(p.task.over, p.facts), sensitivity(p, clip)
+    f = p.objective
     g = clipped_gradient(f, w, records, p.n, clip, min(p.loss.lipschitz, p.loss.lipschitz_inf)) + f.l2 * w
+    return nearest(release, p, g, sensitivity(p, clip))
+
+
+def nearest(release: Any, p: Problem, g: Vector, s: float) -> Vector:
+    """The draw ``vertex``, with the scores -<v, g> of sensitivity ``s``."""
+    over = constraint_set(p.task.over, p.facts)
     if over.vertices is not None:
         return np.asarray(over.vertices[release.draw("vertex", -(over.vertices @ g), sensitivity=s)])
     scores = -g if over.kind == "simplex" else over.radius * np.concatenate([-g, g])

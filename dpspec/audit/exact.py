@@ -451,6 +451,110 @@ def _vote(c: ChannelSpec) -> ExactResult:
     return replace(found, epsilon=eps, delta_at=None)  # which counts show the most at a delta is not worked out
 
 
+def _stated_epsilon(c: ChannelSpec) -> float:
+    return _need(c, "epsilon", low=0, high=500)
+
+
+def _window(inside: float, outside: float, width: float, domain: float, how: str) -> ExactResult:
+    """Densities ``inside`` a window of ``width`` that follows the input and ``outside`` of it, on outputs of length ``domain``: of two
+    inputs as far apart as may be, whose windows share what cannot be helped."""
+    alone = min(width, domain - width)  # of a window and not of the other one
+    rest = (width - alone) * inside + (domain - width - alone) * outside
+    rows = [[alone * inside, alone * outside, rest], [alone * outside, alone * inside, rest]]
+    return matrix_privacy(rows, ("lower end", "upper end"), ("in the first window", "in the second window", "elsewhere"), how=how)
+
+
+def _piecewise(c: ChannelSpec) -> ExactResult:
+    """A number of [-1, 1] (Wang et al. 2019, "Collecting and analyzing multidimensional data with local differential privacy", III)."""
+    eps = _stated_epsilon(c)
+    if eps == 0:
+        return matrix_privacy([[1.0], [1.0]], how="epsilon 0")
+    root = math.exp(eps / 2)
+    ends = 1 / math.tanh(eps / 4)  # (e^(eps/2) + 1)/(e^(eps/2) - 1), outputs in [-ends, ends]
+    inside = root * math.expm1(eps / 2) / (2 * (root + 1))
+    return _window(inside, inside * math.exp(-eps), ends - 1, 2 * ends, "the windows of -1 and 1 share no output")
+
+
+def _square_wave(c: ChannelSpec) -> ExactResult:
+    """A number of [0, 1], outputs in [-b, 1 + b] (Li et al. 2020, "Estimating numerical distributions under local differential privacy",
+    section 5); ``width``: b, the one with the most information when it is not stated."""
+    eps, stated = _stated_epsilon(c), c.number("width")
+    if eps == 0:
+        return matrix_privacy([[1.0], [1.0]], how="epsilon 0")
+    e = math.exp(eps)
+    b = (eps * e - e + 1) / (2 * e * (e - 1 - eps)) if stated is None else _need(c, "width", low=0)
+    if b == 0:
+        return ExactResult(0.0, "a window without width shows nothing", None, None, 0.0, lambda _: 0.0)
+    outside = 1 / (2 * b * e + 1)
+    found = _window(e * outside, outside, 2 * b, 1 + 2 * b, "the windows of 0 and 1")
+    return found
+
+
+def _count_mean_sketch(c: ChannelSpec) -> ExactResult:
+    """A public hash to one of m places, every place of the one-hot vector flipped on its own: with chance 1/(1 + e^(epsilon/2))
+    (Apple 2017, "Learning with privacy at scale"). Values in one place are not told apart, so a profile is one from above."""
+    keep = c.number("keep")
+    if keep is None:
+        keep = 1 / (1 + math.exp(-_stated_epsilon(c) / 2))
+    else:
+        keep = _need(c, "keep", low=0, high=1)
+    return replace(_two_bits(keep, 1 - keep), attained=False)
+
+
+def _priv_unit(c: ChannelSpec) -> ExactResult:
+    """A unit vector: with chance ``keep`` a uniform point of its cap {u: <u, x> >= gamma}, else one of the rest of the sphere (Bhowmick et
+    al. 2018, "Protection against reconstruction and its applications in private federated learning", Algorithm 1)."""
+    from scipy.special import betainc
+
+    keep, gamma, d = _need(c, "keep", low=0, high=1), _need(c, "gamma", low=0, high=1), int(_need(c, "dimension", low=2))
+    cap = 0.5 * float(betainc((d - 1) / 2, 0.5, 1 - gamma * gamma))
+    if cap == 0:
+        return ExactResult(math.inf, "a cap without area", None, None, keep)
+    other = (1 - keep) * cap / (1 - cap)
+    rest = max(1 - keep - other, 0.0)
+    how = "a vector and its opposite: caps that share nothing"
+    return matrix_privacy([[keep, other, rest], [other, keep, rest]], ("x", "-x"), ("cap of x", "cap of -x", "rest"), how=how)
+
+
+def _sampled_attribute(c: ChannelSpec) -> ExactResult:
+    """One of d attributes of k values each, drawn at random, is reported by randomized response; with ``fakes`` the others are sent too,
+    uniform, and which one is real is not shown. ``differs``: whether inputs differ in one attribute or in all of them; where all differ, an
+    output that agrees with one input everywhere and with the other nowhere shows as much as the one report does."""
+    from scipy.special import gammaln
+
+    d, k = int(_need(c, "attributes", low=1, high=200)), int(_need(c, "categories", low=2))
+    keep = _keep(c, k)
+    other, differs = (1 - keep) / (k - 1), c.fields.get("differs")
+    if differs not in ("attribute", "record"):
+        raise _refuse("channel sampled_attribute needs differs: attribute or record")
+    if not isinstance(c.fields.get("fakes"), bool):
+        raise _refuse("channel sampled_attribute needs fakes: true or false")
+    if not c.fields["fakes"]:
+        rest = [max(1 - keep - other, 0.0)] if k > 2 else []
+        if differs == "attribute":
+            rows = [[*(x / d for x in (keep, other, *rest)), 1 - 1 / d], [*(x / d for x in (other, keep, *rest)), 1 - 1 / d]]
+        else:
+            rows = [[keep, other, *rest], [other, keep, *rest]]
+        return matrix_privacy(rows, ("first", "second"), how="the attribute that was drawn is shown")
+    many = d if differs == "record" else 1
+    rows, names = [[], []], []
+    same = d - many
+    for shared in range(same + 1):  # where the inputs agree: how many values of the output are theirs
+        for first in range(many + 1):
+            for second in range(many - first + 1):
+                free = many - first - second
+                if free and k == 2:
+                    continue
+                ways = gammaln(same + 1) - gammaln(shared + 1) - gammaln(same - shared + 1)
+                ways += gammaln(many + 1) - gammaln(first + 1) - gammaln(second + 1) - gammaln(free + 1)
+                ways += (same - shared) * math.log(k - 1) + (free * math.log(k - 2) if free else 0.0) - (d - 1) * math.log(k)
+                for row, own in zip(rows, (first, second), strict=True):
+                    hits = shared + own
+                    row.append(math.exp(ways) * (hits * keep + (d - hits) * other) / d)
+                names.append(f"{shared + first} of the first, {shared + second} of the second")
+    return matrix_privacy(rows, ("first", "second"), names, how="outputs by how many values they share with either input")
+
+
 _MODELS: Mapping[str, Callable[[ChannelSpec], ExactResult]] = {
     "matrix": _matrix,
     "unary": _unary,
@@ -464,4 +568,9 @@ _MODELS: Mapping[str, Callable[[ChannelSpec], ExactResult]] = {
     "laplace": _laplace_channel,
     "gaussian": _gaussian_channel,
     "vote": _vote,
+    "piecewise": _piecewise,
+    "square_wave": _square_wave,
+    "count_mean_sketch": _count_mean_sketch,
+    "priv_unit": _priv_unit,
+    "sampled_attribute": _sampled_attribute,
 }

@@ -37,7 +37,7 @@ class Kind:
 @dataclass(frozen=True, slots=True)
 class Sort:
     """The values of a field: numbers from ``low`` to ``high`` (``whole`` ones; ``above``: without ``low``), or ``words``, or another
-    ``form``: flag, text, word, list, pairs, events, votes."""
+    ``form``: flag, text, word, list, pairs, events, votes, numbers, matrix."""
 
     title: str
     low: float = 0.0
@@ -59,6 +59,8 @@ class Sort:
             return "" if fine else f"must be {self.title}, not {shown(value)}"
         if isinstance(value, str) and value in self.words:
             return ""
+        if self.form in ("numbers", "matrix"):
+            return "" if _numbers(value, 2 if self.form == "matrix" else 1) else f"must be {self.title}, not {shown(value)}"
         if self.form == "word":
             return f"must be one of {', '.join(self.words)}, not {shown(value)}"
         also = f" or {' or '.join(self.words)}" if self.words else ""
@@ -71,6 +73,17 @@ class Sort:
         fine = math.isfinite(number) and self.low <= number <= self.high and not (self.whole and number != int(number))
         fine = fine and not (self.above and number <= self.low) and not (self.below and number >= self.high)
         return "" if fine else f"must be {self.title}{also}, not {shown(value)}"
+
+
+def _numbers(value: Any, depth: int) -> bool:
+    """Whether it is a list (of lists) of finite numbers, none of them empty and all inner lists of one length."""
+    if depth == 0:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e150
+    if not isinstance(value, (list, tuple)) or not value:
+        return False
+    if depth == 2 and len({len(row) if isinstance(row, (list, tuple)) else -1 for row in value}) != 1:
+        return False
+    return all(_numbers(item, depth - 1) for item in value)
 
 
 def shown(value: Any) -> str:
@@ -167,6 +180,25 @@ SORTS: Mapping[str, Sort] = {
     "ties": Sort("", form="word", words=("both", "split", "none")),
     "noise": Sort("", form="word", words=("laplace", "gumbel", "exponential", "gaussian")),
     "releases": Sort("", form="word", words=("index", "value", "both")),
+    "levels": WHOLE,
+    "steps": WHOLE,
+    "restarts": WHOLE,
+    "participations": Sort(WHOLE.title, 1, _MOST, True, words=OPEN_ENDED),
+    "separation": WHOLE,
+    "pattern": Sort("", form="word", words=("fixed", "separated")),
+    "coefficients": Sort("a list of finite numbers", form="numbers"),
+    "encoder": Sort("a list of rows of finite numbers, all of one length", form="matrix"),
+    "trials": WHOLE,
+    "clamp": AMOUNT,
+    "gamma": CHANCE,
+    "beta": AMOUNT,
+    "threshold_sigma": POSITIVE,
+    "asked": WHOLE,
+    "lipschitz": AMOUNT,
+    "strong_convexity": POSITIVE,
+    "attributes": WHOLE,
+    "fakes": FLAG,
+    "differs": Sort("", form="word", words=("attribute", "record")),
     "event": Sort("an event", form="events"),
     "events": Sort("a list of events", form="events"),
     "inputs": Sort("a list of names", form="list"),

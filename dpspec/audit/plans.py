@@ -24,7 +24,7 @@ from dpspec.audit.readings import Reading
 from dpspec.audit.schedules import Cost, TooManyWays, components, cut, mu_squared, rho_of, ways
 from dpspec.audit.verdict import LOOSE, TOLERANCE, AuditResult, StaticResult, Verdict
 from dpspec.privacy.forms import FormError, from_json, is_channel, mapping, noise_of, number, only, positive, spent_of, text, whole
-from dpspec.privacy.schedule import Draw, Leaf, Parallel, Sampled, Tree, draws
+from dpspec.privacy.schedule import Draw, Leaf, Parallel, Sampled, Tree, draws, has_attributes
 from dpspec.privacy.schedule import Sequence as Steps
 from dpspec.spec.diagnostics import Diagnostic, Severity, SpecError
 
@@ -45,6 +45,7 @@ _GUARANTEE = (
 # fmt: on
 _RELEASE = ("name", "task", "algorithm", "candidates", "tunables", "noise", "published", "assumptions", "bounds", "target", "cost")
 _ROW = ("name", "mechanism", "sensitivity", "norm", "scale", "level", "count", "per_record", "size", "sampling", "per", "reference")
+_ROW_MAY = ("each",)  # how often a user draws, where it draws for every attribute
 # fmt: off
 _EVENT = (
     "release", "name", "mechanism", "per", "level", "scale", "sensitivity", "size", "count", "planned", "per_record",
@@ -275,6 +276,8 @@ def _document(
     rows = _rows(reading, releases, fields, found, levels, noise)
     for name in sorted(set(found) - set(rows)):
         reading.fault("DP603", f"draw {name!r} is in the schedule and not in the list of draws")
+    if has_attributes(tree) and guarantee["protects"] != "attributes":
+        reading.fault("DP603", f"parts are attributes of a record, and {_shown(guarantee['protects'])} are what is protected")
     if relation == "add-remove" and cut(tree):
         reading.fault("DP603", "parts are consecutive rows, and under add-remove one record less moves every later row into another part")
     costs = {}
@@ -443,7 +446,7 @@ def _rows(
         for i, row in enumerate(table):
             where = f"{release}.noise[{i}]"
             own = reading.attempt(_word, row, "name", where)
-            if own is None or not reading.known(row, fields, (), where):
+            if own is None or not reading.known(row, fields, _ROW_MAY, where):
                 continue
             name = f"{release}.{own}"
             if name in seen:
@@ -477,6 +480,8 @@ def _row(reading: _Reading, row: Mapping[str, Any], leaf: Leaf, level: float, no
         reading.same(f"{where}.norm", row["norm"], mechanism.norm, "is the mechanism's")
     if "planned" in row:
         reading.same(f"{where}.planned", positive(row["planned"], f"{where}.planned"), leaf.total, "follows from the schedule")
+    if "each" in row:
+        reading.same(f"{where}.each", positive(row["each"], f"{where}.each"), leaf.each, "follows from the schedule")
     if row.get("users") is not None:
         positive(row["users"], f"{where}.users")
     _sampling(reading, row["sampling"], leaf.sampling, where)

@@ -21,6 +21,7 @@ from dpspec.audit.events import components, depends_on_relation, in_arithmetic
 from dpspec.audit.facts import from_facts, machine_sums
 from dpspec.audit.findings import alternatives_of, breach_findings, form_findings, verdict_findings, withheld
 from dpspec.audit.mistakes import explain
+from dpspec.audit.questions import threshold_needed
 from dpspec.audit.readings import (
     contradictions_of,
     decide,
@@ -150,6 +151,7 @@ def judge(deployment: Deployment, parts: Sequence[Component]) -> AuditResult:
     findings += [*crossed, *contradictions]
     findings += verdict_findings(verdict, deployment, readings, ranged, conditions, unbounded, single)
     findings += explain(deployment, parts, ranged)
+    findings += threshold_needed(deployment, released)
     findings += [
         replace(f, severity="warning") for f in rule_findings(claim, parts) if f.message not in {c.message for c in contradictions}
     ]

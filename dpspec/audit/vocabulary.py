@@ -38,6 +38,8 @@ CHANNEL_FIELDS: Mapping[str, tuple[str, ...]] = {
     "include": ("p", "p_true"),
     "hashes": ("h",),
     "dimension": ("d",),
+    "width": ("b",),
+    "attributes": ("number_of_attributes",),
 }
 
 CHANNELS: Mapping[str, Kind] = {
@@ -61,6 +63,17 @@ CHANNELS: Mapping[str, Kind] = {
     "vote": Kind(
         "a noisy count compared with a threshold", ("low", "high", "sensitivity", "scale", "threshold"), (("scale",), ("threshold",))
     ),
+    "piecewise": Kind("a number of [-1, 1] by the piecewise mechanism", ("epsilon",), (("epsilon",),)),
+    "square_wave": Kind("a number of [0, 1] by the square wave mechanism", ("epsilon", "width"), (("epsilon",),)),
+    "count_mean_sketch": Kind("a hashed one-hot vector, every bit flipped on its own", ("epsilon", "keep"), (("epsilon", "keep"),)),
+    "priv_unit": Kind(
+        "a unit vector, its cap or the rest of the sphere", ("keep", "gamma", "dimension"), (("keep",), ("gamma",), ("dimension",))
+    ),
+    "sampled_attribute": Kind(
+        "one attribute of several, drawn at random, by randomized response",
+        ("attributes", "categories", "keep", "epsilon", "fakes", "differs"),
+        (("attributes",), ("categories",), ("differs",), ("fakes",)),
+    ),
 }
 
 CHANNEL_ALIASES: Mapping[str, str] = {
@@ -78,6 +91,13 @@ CHANNEL_ALIASES: Mapping[str, str] = {
     "hadamard_response": "hadamard",
     "duchi": "half_cube",
     "binary_vote": "vote",
+    "pm": "piecewise",
+    "piecewise_mechanism": "piecewise",
+    "sw": "square_wave",
+    "cms": "count_mean_sketch",
+    "privunit": "priv_unit",
+    "rs_fd": "sampled_attribute",
+    "sampling_plus_fakes": "sampled_attribute",
 }
 
 #: Facts about a deployment beside its event tree, with the words each may take (empty: free).

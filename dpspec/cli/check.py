@@ -111,7 +111,7 @@ def command(
     else:
         from dpspec.report.findings import as_github, as_junit, as_sarif
 
-        rows = [(c.path, c.diagnostics) for c in checked]
+        rows = [(c.path, [d for d in c.diagnostics if verbose or d.asks]) for c in checked]
         writer = {CheckFormat.sarif: as_sarif, CheckFormat.github: as_github, CheckFormat.junit: as_junit}[format]
         say(writer(rows))
     if any(not c.parsed for c in checked):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -153,6 +154,22 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
     return wrapper
 
 
+@contextlib.contextmanager
+def failing(json: bool) -> Iterator[None]:
+    """Work before a command is called: its refusals end as the command's own would."""
+    _document.wanted, _document.written = json, False
+    try:
+        yield
+    except SpecError as error:
+        if json:
+            failure(*error.diagnostics, path=error.path)
+        else:
+            show_diagnostics(error, color=use_color(False, sys.stderr))
+        sys.exit(UNUSABLE if unusable(error) else FINDINGS)
+    finally:
+        _document.wanted = False
+
+
 def _internal(error: Exception) -> None:
     """Say where a fault of dpspec is, without the words of the exception: a library may have put cells of private data into them."""
     import traceback
@@ -207,9 +224,9 @@ def usage_error(message: str) -> None:
 
 
 def unusable(error: SpecError) -> bool:
-    """Exit 2 when the input does not parse or cannot be used (DP1xx, DP5xx, DP67x, DP415, DP416, DP702, DP705, DP710, DP712, DP750); exit 1
-    when it can and has findings."""
-    of_input = ("DP1", "DP5", "DP67", "DP415", "DP416", "DP702", "DP705", "DP710", "DP712", "DP750")
+    """Exit 2 when the input does not parse or cannot be used (DP1xx, DP5xx, DP67x, DP415 to DP417, DP702, DP705, DP710, DP712, DP750);
+    exit 1 when it can and has findings."""
+    of_input = ("DP1", "DP5", "DP67", "DP415", "DP416", "DP417", "DP702", "DP705", "DP710", "DP712", "DP750")
     return any(d.severity == "error" and d.code.startswith(of_input) for d in error.diagnostics)
 
 

@@ -191,9 +191,6 @@ def status(
         say(f"  spent {row['used']:.2%}; left for one release: {left_text(row['left'])}")
         for taken in row["largest"]:
             say(f"    {taken['used']:8.2%}  {taken['releases']} x {taken['analysis'] or 'a release'} ({taken['account']})")
-        if row["open"]:
-            listed = ", ".join(str(r["entry"]) for r in row["open"])
-            note(f"DP711: {row['account']}: entries {listed} are reserved, not committed; they count in full until they are resolved")
         if "total" in row:
             say(_total_text(row["total"]))
     if not rows:

@@ -1,103 +1,12 @@
-"""The ``dpspec`` command: one thin file a command, each imported when it is called."""
+"""The ``dpspec`` program: the call of a command, with the defaults of the configuration, and what shells ask to complete."""
 
 from __future__ import annotations
 
-import importlib
-import itertools
+import os
 import sys
 from typing import Any
 
-COMMANDS = {
-    "init": "write a commented starter spec",
-    "check": "parse, certify the assumptions, see that a plan exists",
-    "plan": "the plan: what will be released, with which noise, under which guarantee",
-    "diff": "what became weaker or stronger between two specs or plans",
-    "run": "release mode: execute the plan on private data",
-    "ledger": "budgets that outlive a process: accounts, what is left, proofs",
-    "study": "study mode: measured error against the bounds",
-    "audit": "a deployment, record or channel against its stated guarantee",
-    "report": "an HTML page, or the terminal form, of stored results",
-    "algorithms": "the catalogue: cards, bounds, faults of the published versions",
-    "explain": "the long form of a diagnostic",
-    "fmt": "print specs in the one canonical layout",
-    "convert": "turn YAML into the DSL and back",
-    "schema": "the JSON Schema of the YAML surface",
-}
-
-
-def group() -> Any:
-    """A group whose usage errors are JSON too where ``--format json`` is among the words."""
-    from typer.core import TyperGroup
-
-    from dpspec.cli import common
-
-    class Group(TyperGroup):
-        def list_commands(self, ctx: Any) -> list[str]:
-            return [name for name in COMMANDS if name in self.commands]
-
-        def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:
-            base: Any = super().main
-            given = args[0] if args else more.get("args")
-            if not standalone_mode or not wants_json(sys.argv[1:] if given is None else list(given)):
-                return base(*args, standalone_mode=standalone_mode, **more)
-            try:
-                sys.exit(base(*args, standalone_mode=False, **more) or 0)
-            except Exception as error:
-                shown: Any = error
-                if not hasattr(shown, "format_message"):  # only errors of usage have it
-                    raise
-                shown.show()
-                common.usage_error(shown.format_message())
-                sys.exit(common.UNUSABLE)
-
-    return Group
-
-
-def wants_json(words: list[str]) -> bool:
-    return "--format=json" in words or any(pair == ("--format", "json") for pair in itertools.pairwise(words))
-
-
-def build(only: str | None = None, *, listed: bool = False) -> Any:
-    """The typer application; with ``only`` just that command, so that a call imports no other; ``listed``: names and their help alone, for
-    the page that lists them."""
-    import typer
-
-    from dpspec.version import __version__
-
-    app = typer.Typer(
-        name="dpspec",
-        cls=group(),
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
-        help="Spec files, plans, studies and audits for differentially private analyses.\n\n"
-        "Exit codes: 0 clean; 1 findings (an error, a missed target, a violated guarantee); 2 unusable input; 130 interrupted.",
-    )
-
-    @app.callback(invoke_without_command=True)
-    def root(version: bool = typer.Option(False, "--version", help="print the version")) -> None:
-        if version:
-            sys.stdout.write(f"dpspec {__version__}\n")
-            raise typer.Exit(0)
-
-    for name, help_text in COMMANDS.items():
-        if only is not None and name != only:
-            continue
-        if listed:
-            app.command(name, short_help=help_text)(_nothing)
-            continue
-        module = importlib.import_module(f"dpspec.cli.{name}")
-        if hasattr(module, "app"):  # a group of commands
-            app.add_typer(module.app, name=name, short_help=help_text)
-        else:
-            app.command(name, short_help=help_text)(module.command)
-    return app
-
-
-def _nothing() -> None:
-    """Stands for a command that is listed only."""
+from dpspec.cli.app import COMMANDS, build, wants_json
 
 
 def main() -> None:
@@ -107,6 +16,38 @@ def main() -> None:
 
         sys.stdout.write(f"dpspec {__version__}\n")
         return
+    if "_DPSPEC_COMPLETE" in os.environ:
+        _complete()
+        return
     only = given[0] if given and given[0] in COMMANDS else None
     listed = given in ([], ["-h"], ["--help"])
-    build(only, listed=listed)(prog_name="dpspec")
+    app = build(only, listed=listed)
+    app(prog_name="dpspec", **(_defaults(app) if only is not None and not {"-h", "--help"} & set(given) else {}))
+
+
+def _complete() -> None:
+    """What a shell asks for: the words that may follow. Only the command on its line is imported."""
+    import typer.completion
+
+    typer.completion.completion_init()  # type: ignore[attr-defined]
+    words = (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or "").split()[1:]
+    only = words[0] if words and words[0] in COMMANDS else None
+    build(only, listed=only is None)(prog_name="dpspec", complete_var="_DPSPEC_COMPLETE")
+
+
+def _defaults(app: Any) -> dict[str, Any]:
+    """The configuration of a command, for click; what is wrong with it ends the call as the command's own errors do."""
+    from dpspec.cli.common import failing
+
+    found: dict[str, Any] = {}
+    with failing(wants_json(sys.argv[1:])):
+        from dpspec.config import load
+
+        config = load()
+        if config.path is not None:
+            from typer.main import get_command
+
+            from dpspec.cli.config import defaults
+
+            found = defaults(config, get_command(app))
+    return {"default_map": found} if found else {}

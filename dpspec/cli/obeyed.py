@@ -13,7 +13,9 @@ from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 PolicyOption = Annotated[
     Path | None,
-    typer.Option("--policy", help="the rules; without, policy.yaml beside the spec or above it", show_default=False),
+    typer.Option(
+        "--policy", envvar="DPSPEC_POLICY", help="the rules; without, policy.yaml beside the spec or above it", show_default=False
+    ),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,6 +51,9 @@ def command(
     fit: Annotated[
         str | None, typer.Option("--fit", help="an account: the plan at the largest budget that fits into it", show_default=False)
     ] = None,
+    delta: Annotated[
+        str | None, typer.Option("--delta", help="also the epsilon at this delta, of a plan in rho or mu too", show_default=False)
+    ] = None,
     ledger: LedgerOption = None,
     policy: PolicyOption = None,
     format: FormatOption = Format.text,
@@ -72,6 +76,8 @@ def command(
       dpspec plan analysis.dps --constant-from out/study.json
 
       dpspec plan analysis.dps --fit survey --ledger team.db
+
+      dpspec plan analysis.dps --delta 1e-6 --format json
     """
     from dpspec.compiler.plan import make_plan, write
     from dpspec.lang.source import parse_file
@@ -88,7 +94,9 @@ def command(
         write(plan, out)
     stored = None if against is None else _compared(against, plan.to_json(), quiet=quiet)
     theory = _theory(parsed, trade_off, vary or [], constant_from)
+    at = None if delta is None else _at(body, delta)
     if format is Format.json:
+        body = {**body, "budget": _written(plan), **({} if at is None else {"at": at})}
         fits = {} if fitted is None else {"fit": {"account": fit, fitted.word: fitted.value}}
         emit_json({**body, **fits, **theory, **({} if stored is None else {"against": stored})})
     elif not quiet:
@@ -97,6 +105,8 @@ def command(
         if fitted is not None:
             say(f"the largest budget that fits into {fit}: {fitted.word} = {fitted.value}; the plan at that budget:\n")
         say(plan_text(body, color=use_color(no_color), verbose=verbose))
+        if at is not None:
+            say(f"\nat delta {at['delta']:g}: epsilon {at['epsilon']:.6g}")
         if theory:
             say("\n" + theory_text(theory, color=use_color(no_color)))
         shown = tuple(d for d in found if d.severity != "info" or verbose)
@@ -105,6 +115,32 @@ def command(
             show_diagnostics(error, color=use_color(no_color))
     if (stored is not None and not stored["matches"]) or any(d.severity == "error" for d in found):
         stop(FINDINGS)
+
+
+def _written(plan: Any) -> dict[str, dict[str, Any]]:
+    """The budget as the spec states it: ``number``, the nearest double, and ``exact``, the fraction. (The doubles of ``guarantee`` are
+    rounded up, so that they are never less than what holds.)"""
+    from dpspec.privacy.gaussian import exact
+
+    asked = {word: getattr(plan.draft.budget, word) for word in _NUMBERS}
+    return {word: {"number": float(exact(v)), "exact": str(exact(v))} for word, v in asked.items() if v is not None}
+
+
+def _at(body: dict[str, Any], delta: str) -> dict[str, float]:
+    """The epsilon that the schedule has at a delta, by its tighter accountant. Raises SpecError where the delta is none."""
+    from dpspec.ledger.totals import counted, total
+    from dpspec.privacy.gaussian import exact
+
+    try:
+        wanted = exact(delta)
+    except (ValueError, ZeroDivisionError):
+        wanted = exact(2)
+    if not 0 <= wanted < 1:
+        refuse(f"delta = {delta} is outside [0, 1)", "as --delta 1e-6")
+    found = total(counted([body["schedule"]]), wanted, check=False)
+    if not math.isfinite(found.epsilon):
+        refuse(f"no finite epsilon holds at delta = {delta}", "state a delta above that of the draws that may fail, as --delta 1e-6")
+    return {"delta": float(wanted), "epsilon": found.epsilon}
 
 
 def _fitted(parsed: Any, account: str, ledger: str | None) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from dpspec.algorithms.card import Bound
 from dpspec.compiler.centred import centred, why_centred
@@ -17,7 +17,7 @@ from dpspec.compiler.draft import Bounded, Calibrated, Draft, Path, Resolved, Ta
 from dpspec.compiler.measures import hint
 from dpspec.compiler.resolve import number
 from dpspec.measures.measure import normal
-from dpspec.spec.expr import Num
+from dpspec.spec.expr import Num, evaluate
 from dpspec.spec.model import Expect
 from dpspec.tasks.registry import of
 from dpspec.theory import formulas
@@ -92,11 +92,23 @@ def _conditions(draft: Draft[Calibrated], release: Calibrated, measure: str) -> 
         found.append(text if said is None else text.replace("not stated in the spec", said))
     if release.problem.neighbours == "add-remove":
         found.append("there are n records (any number runs, and how many is private)")
+    over: Any = getattr(node, "over", None)
+    if task.inside and over is not None and over.kind != "reals" and not _holds_the_records(over, release.problem.facts):
+        found.append(f"{task.inside} lies in the set after `over`")
     how = _enforcement(draft, release)
     on_records = any(m.name == measure and m.on_records for m in task.measures)
     if how and task.law_is and not on_records:
         found.append(f"{task.law_is} the records as they are enforced ({how}); where that changes records, its bias comes on top")
     return tuple(found)
+
+
+def _holds_the_records(over: Any, facts: Mapping[str, float]) -> bool:
+    """Whether every record of the enforced domain lies in a convex set after ``over``, and with them their mean."""
+    if over.kind == "ball":
+        return facts.get(f"x_{over.norm}", math.inf) <= evaluate(over.radius, facts)
+    if over.kind == "box":
+        return facts.get("x_low", -math.inf) >= evaluate(over.low, facts) and facts.get("x_high", math.inf) <= evaluate(over.high, facts)
+    return False
 
 
 def _enforcement(draft: Draft[Calibrated], release: Calibrated) -> str:
@@ -111,6 +123,8 @@ def _enforcement(draft: Draft[Calibrated], release: Calibrated) -> str:
 def _values(draft: Draft[Calibrated], release: Calibrated) -> Iterator[BoundValue]:
     env = environment(release)
     explicit = getattr(release.module, "explicit_bounds", None)
+    if hasattr(release.module, "bounds_apply") and not release.module.bounds_apply(release.problem, release.tunables):
+        return
     numbers: dict[str, float] | None = None
     if explicit is not None:
         try:

@@ -77,12 +77,26 @@ def _certify_loss(draft: Draft[Resolved], release: Resolved) -> tuple[Draft[Reso
                 "DP411", f"the loss or its set has no value: {error}", path=path, help="declare the name in the data section"
             )
         return draft, None
+    bounded = _bounds_records_itself(release.release.by.algorithm)
     for finding in certificate.findings:
+        if finding.code == "DP207" and bounded:
+            continue
         place: Path = _place(draft, finding.code, path) if finding.assumption is None else ("assume", finding.assumption)
         entry = finding.diagnostic(draft.span(*place))
         if entry not in draft.diagnostics:
             draft = replace(draft, diagnostics=(*draft.diagnostics, entry))
     return _labels(draft, certificate), certificate
+
+
+def _bounds_records_itself(algorithm: str) -> bool:
+    """Whether the named algorithm needs no domain of x: what a record can do is bounded by what it computes."""
+    from dpspec.algorithms.registry import UnknownAlgorithm, get
+
+    try:
+        needs = get(algorithm).CARD.needs
+    except UnknownAlgorithm:  # reported when it is chosen; auto is none
+        return False
+    return any(need.name == "x" and need.role == "privacy" and need.enforced_by for need in needs)
 
 
 def _labels(draft: Draft[Resolved], certificate: Certificate) -> Draft[Resolved]:
@@ -143,6 +157,8 @@ def _problem(draft: Draft[Resolved], release: Proved) -> Problem:
             facts["L_inf"] = loss.lipschitz_inf
         if math.isfinite(loss.smooth):
             facts["B"] = loss.smooth
+        if math.isfinite(loss.curve):
+            facts.setdefault("max_curve", loss.curve)  # sup|phi''|: it tunes, and bounds of algorithms read the certificate's own
         facts.update({k: v for k, v in (("pair_spread", loss.spread), ("at_zero", loss.at_zero)) if math.isfinite(v)})
     goal = _goal(draft, release)
     if goal is not None:

@@ -21,12 +21,7 @@ def _of(draft: Draft[Bounded], release: Bounded) -> dict[str, float | None]:
     found: dict[str, float | None] = dict.fromkeys(ITEMS)
     found.update({item: value(formula, env) for item, formula in release.module.CARD.cost.items()})
     found["noise_draws"] = sum(
-        leaf.draw.mechanism.size * (leaf.total if leaf.draw.per == "run" else _users(leaf.total, leaf.count, n))
+        leaf.draw.mechanism.size * (leaf.total if leaf.draw.per == "run" else n * leaf.each)  # however many rounds users are spread over
         for leaf in leaves(release.tree)
     )
     return found
-
-
-def _users(total: int, count: int, n: float) -> float:
-    """Draws by users: each user draws ``count`` times, whatever the number of rounds they are spread over."""
-    return n * count

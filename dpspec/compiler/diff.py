@@ -50,6 +50,7 @@ _RELEASE: Final = (
 )
 _NOISE: Final = (
     *("name", "mechanism", "sensitivity", "norm", "scale", "level", "count", "per_record", "size", "sampling", "per", "reference"),
+    "each",
 )
 
 

@@ -218,6 +218,7 @@ def noise_rows(tree: Tree, levels: Mapping[str, float]) -> list[dict[str, Any]]:
                 "sampling": sampling,
                 "per": draw.per,
                 "reference": draw.mechanism.reference,
+                **({} if leaf.each == leaf.count else {"each": leaf.each}),
             }
         )
     return rows

@@ -19,7 +19,7 @@ from dpspec.compiler.resolve import domain_of
 from dpspec.compiler.tunables import Refusal, resolve_tunables
 from dpspec.data.files import Corners
 from dpspec.numeric.norms import OutOfRange
-from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Sequence, Tree
+from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Sequence, Tree, has_attributes
 from dpspec.spec.model import Polytope
 from dpspec.spec.words import BUDGETS, LOSS_CLAIMS, assumed
 from dpspec.tasks.protocol import Refusal as Asked
@@ -261,6 +261,8 @@ def _served(
     except (OutOfRange, OverflowError) as error:
         why = str(error) if isinstance(error, OutOfRange) else "a sensitivity of its draws overflows"
         return refuse(why, code="DP407", help="declare x and y in other units: radii and clips between 1e-120 and 1e70 serve")
+    if has_attributes(tree) and not draft.analysis.privacy.attribute:
+        raise ValueError(f"{card.id} accounts attribute by attribute, and the unit here is a record")
     if relation(draft) == "add-remove" and has_disjoint(tree):
         return refuse(
             "its batches are consecutive rows: without one record every later row moves up, so one record changes several batches",

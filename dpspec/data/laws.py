@@ -674,24 +674,33 @@ def _gmm(e: Expr, args: tuple[Expr, ...], c: _Context) -> Value:
     return c.want, z + _signs(c.rng, (c.size,))[:, None] * theta
 
 
+def _wrong(e: Expr, truth: Vector, classes: float, c: _Context) -> Vector:
+    """For each record and coordinate one of the labels 1, ..., K that is not the true one, uniformly."""
+    if not 2 <= classes <= MAX_CLASSES or classes != int(classes) or not np.isin(truth, np.arange(1, classes + 1)).all():
+        needs = "labels = categorical-logistic(0, 0, 0), truth = labels + 1, x ~ one-coin(truth, 0.7, 1, 3)"
+        fail("DP531", f"of K = {classes:g} labels the true answers are whole numbers from 1 to K, 2 <= K <= {MAX_CLASSES}", needs, e.span)
+    return np.asarray((truth - 1 + c.rng.integers(1, int(classes), c.shape)) % classes + 1)
+
+
 def _one_coin(e: Expr, args: tuple[Expr, ...], c: _Context) -> Value:
-    """one-coin(truth, p[, rate]): a worker a record, a task a coordinate.
+    """one-coin(truth, p[, rate[, K]]): a worker a record, a task a coordinate.
 
     Worker i gives the true answer (a vector of -1 and 1) with probability p_i, independently on every task, and its opposite otherwise;
-    p is a number or a law, drawn once a worker. With ``rate`` a task is answered with that probability, and 0 stands for no answer.
+    p is a number or a law, drawn once a worker: 1/K of a spammer, less of an adversary. With ``rate`` a task is answered with that
+    probability, and 0 stands for no answer. With K true answers are of 1, ..., K, and each wrong one is equally likely.
     """
-    needs = "one-coin(truth, p) or one-coin(truth, p, rate) is a law of x"
-    if len(args) not in (2, 3) or c.want != "rows":
+    needs = "one-coin(truth, p), one-coin(truth, p, rate) or one-coin(truth, p, rate, K) is a law of x"
+    if len(args) not in (2, 3, 4) or c.want != "rows":
         fail("DP531", needs, "truth ~ rademacher, x ~ one-coin(truth, beta(4, 2))", e.span)
     kind, truth = _value(args[0], c)
     _need(kind, ("vector",), args[0], "one-coin takes the vector of true answers")
     worker = _Context(c.rng, c.size, c.d, "scalars", c.env, c.covariances)
     p = np.asarray(_fit(_value(args[1], worker), worker, args[1]), dtype=np.float64)
-    (rate,) = _numbers(e, args[2:], (0, 1), needs, c) or (1.0,)
+    rate, *more = _numbers(e, args[2:], (0, 1, 2), needs, c) or (1.0,)
     if ((p < 0) | (p > 1)).any() or not 0 <= rate <= 1:
         fail("DP531", "an ability and a rate are probabilities", needs, args[1].span or e.span)
     right = c.rng.random(c.shape) < (p[:, None] if p.ndim else p)
-    answers = np.where(right, truth, -truth)
+    answers = np.where(right, truth, _wrong(e, truth, more[0], c) if more else -truth)
     if rate < 1:
         answers[c.rng.random(c.shape) >= rate] = 0.0
     return c.want, answers

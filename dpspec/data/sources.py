@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from dpspec.data import answers
 from dpspec.data.files import local
 from dpspec.data.frames import Frame, Wanted, doubles, from_memory, read_file, read_sklearn, require, unmasked
 from dpspec.data.problems import Values, fail, integer, nearest, number, problem
@@ -77,6 +78,7 @@ def load(
         fail("DP517", "private data without a declared n", "declare n in the data block")
 
     source = data.source
+    long = missing and isinstance(source, (CsvSource, MemorySource)) and source.columns == answers.COLUMNS and source.target is None
     target = source.target if isinstance(source, (CsvSource, MemorySource)) else None
     columns = source.columns if isinstance(source, (CsvSource, MemorySource)) else ()
     encodings = _encodings(data, target, columns)
@@ -92,10 +94,12 @@ def load(
         sparse_width=None if width is None else width - int(data.intercept),
         private=private,
         extra=tuple(encodings),
-        uncounted=uncounted,
+        uncounted=uncounted or long,
     )
 
     frame = _frame(data, wanted, data_file, memory, Path(base_dir))
+    if long:
+        return _long(frame, encodings, size, width, private)
     if not uncounted:
         _counted(frame, size)
 
@@ -138,6 +142,33 @@ def load(
         if not np.isfinite(public).all():
             fail("DP506", f"{frame.where}: public x has an infinite value", "replace it before loading")
     return Raw(records, names, frame.where)
+
+
+def _long(frame: Frame, encodings: Mapping[str, Encode], size: int | None, width: int | None, private: bool) -> Raw:
+    """The wide matrix of a long table of answers (:mod:`dpspec.data.answers`). How many answers there are is not compared with anything."""
+    found: list[Diagnostic] = []
+
+    def read(name: str, encode: Encode | None) -> Vector | None:
+        column, what = _chunk(frame, name), f"column {name!r} of {frame.where}"
+        if encode is None:
+            return _numbers(column, what, private, found, f'declare {name!r} by levels("a", "b", ...)', name == answers.COLUMNS[2])
+        if encode.how != "levels":
+            fail("DP514", f"{encode.how} of {name!r}: a column of a long table is a number, or a word of levels(...)", "")
+        coded = _codes(column, encode.levels, what, private, found)
+        if coded is None:
+            return None
+        if (coded[0] < 0).any():
+            found.append(problem("DP510", f"{what} holds a word that is not among its levels", "add it to levels(...), or mend the data"))
+        return np.asarray(coded[0] + 1.0)
+
+    n, d = answers.sizes(size, width)
+    try:
+        matrix = answers.gathered(read, encodings, n, d, frame.where)
+    except SpecError as error:
+        raise SpecError(found or error.diagnostics, path=frame.where) from None
+    if found:
+        raise SpecError(found, path=frame.where)
+    return Raw(Records(matrix), tuple(str(j + 1) for j in range(d)), frame.where)
 
 
 def _counted(frame: Frame, size: int | None) -> None:

@@ -5,6 +5,7 @@ Nothing here recurses, so nesting costs heap and not stack; sizes are bounded be
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,13 +15,14 @@ from dpspec.lang import tables
 from dpspec.lang.actions import ACTIONS, MAX_DEPTH, Context, Malformed
 from dpspec.lang.text import Locate
 from dpspec.lang.vocabulary import HYPHENATED, SYMBOLS, ascii_name, nearest
-from dpspec.spec.diagnostics import Diagnostic
+from dpspec.spec.diagnostics import Diagnostic, Span
 
 MAX_PIECE = 20_000  # characters of one line or scalar
 MAX_TOKENS = 4_000  # of one line or scalar, parentheses not counted
 MAX_BRACKETS = 64  # nested
 
-_SEGMENTS = tables.PATTERNS["NAME"] + "(?:-[A-Za-z][A-Za-z0-9_]*)*"
+# a later part may begin with digits (local-bernstein-1bit); where no such word can stand, n-1e5 is a difference as ever
+_SEGMENTS = tables.PATTERNS["NAME"] + "(?:-[0-9]*[A-Za-z][A-Za-z0-9_]*)*"
 _SYMBOL_TEXTS = sorted(
     {text for text in (*tables.LITERALS, *SYMBOLS) if not re.match(r"[A-Za-z]", text)},
     key=lambda t: (-len(t), t),
@@ -40,7 +42,7 @@ _TOKEN = re.compile(
 )
 _ORDER = re.compile(r"_(?:1|2|inf|∞)|[₁₂]")
 _ORDERS = {"": "2", "_1": "1", "₁": "1", "_2": "2", "₂": "2", "_inf": "inf", "_∞": "inf"}
-_OPTWORD = re.compile(r"[a-z][a-z0-9]+(?:-[a-z0-9]+)+")
+_OPTWORD = re.compile(r"[a-z][a-z0-9]+(?:-[a-z][a-z0-9]*)+")
 _OPERATOR_NEXT = re.compile(r"[ \t\n]*(?:[-+*/^(]|\*\*)")
 _EQUALS_NEXT = re.compile(r"[ \t\n]*=")  # `over = 3` among options names an option
 _NOT_A_NUMBER = re.compile(r"\.(?:nan|inf)\b", re.IGNORECASE)
@@ -174,8 +176,9 @@ class _Lexer:
         raise Unparsable(Diagnostic(code, "error", message, help, self.context.locate(start, end)))
 
 
-def parse_piece(start: str, text: str, locate: Locate) -> tuple[Any, Context]:
+def parse_piece(start: str, text: str, locate: Locate, follow: list[str] | None = None) -> tuple[Any, Context]:
     """Parse one piece by one start rule. Returns the value, and the context with its marks and the diagnostics that did not stop it.
+    ``follow`` takes the terminals that could come where the text ends.
 
     Raises :class:`Unparsable` where the text leaves the grammar.
     """
@@ -199,6 +202,8 @@ def parse_piece(start: str, text: str, locate: Locate) -> tuple[Any, Context]:
     count = 0
     while True:
         row = states[stack[-1]]
+        if follow is not None and token.type == "$END" and not follow:
+            follow.extend(sorted(t for t in row if (t.isupper() or t.startswith("__ANON")) and _would_shift(stack, t)))
         step = row.get(token.type)
         if step is None:
             here = {t: s for t, s in row.items() if _would_shift(stack, t)}
@@ -242,6 +247,19 @@ def parse_piece(start: str, text: str, locate: Locate) -> tuple[Any, Context]:
         depths.append(level)
         if stack[-1] == end_state and token.type == "$END":
             return value, context
+
+
+def accepted(start: str, text: str) -> tuple[str, ...]:
+    """The terminals that may follow ``text`` in a piece of one start rule; none where the text itself leaves the grammar."""
+    found: list[str] = []
+    with contextlib.suppress(Unparsable):
+        parse_piece(start, text, lambda a, b: Span(1, a + 1, 1, b + 1), found)
+    return tuple(found)
+
+
+def keyword(terminal: str) -> str | None:
+    """How a terminal is written where it is one text: a word or a sign."""
+    return _KEYWORDS.get(terminal)
 
 
 def _would_shift(stack: list[int], terminal: str) -> bool:

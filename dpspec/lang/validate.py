@@ -31,7 +31,7 @@ from dpspec.spec.model import (
     Set,
     Sparse,
 )
-from dpspec.spec.words import LAWS, LOSSES, REGULARISERS, STATISTICS, spellings
+from dpspec.spec.words import COVARIANCES, LAWS, LOSSES, REGULARISERS, STATISTICS, spellings
 
 if TYPE_CHECKING:
     from dpspec.lang.spans import SourceMap
@@ -355,10 +355,13 @@ class Checker:
             rates = [self.number(e) for e in task.args]
             if len(rates) > 1 or any(r is not None and not 0 <= r < 1 for r in rates):
                 self.error("DP147", "the missing rate is one number in [0, 1)", "Write regression-with-missing(0.1).", *path)
-        elif len(task.args) > 1 or (task.model == "gmm" and not task.args):
+        elif task.model == "gmm" and (not 1 <= len(task.args) <= 2 or task.args[1:] not in ((), *((Name(id=w),) for w in COVARIANCES))):
+            like = f"Write gmm(2), gmm(3) or gmm(3, {COVARIANCES[-1]})."
+            self.error("DP147", f"gmm(k) takes the number of components, and one of the words {', '.join(COVARIANCES)}", like, *path)
+        elif task.model != "gmm" and len(task.args) > 1:
             self.error("DP147", f"{task.model}(k) takes the number of components", f"Write {task.model}(2).", *path)
         else:
-            for e in task.args:
+            for e in task.args[:1]:
                 self.whole(e, "DP147", "the number of components", 1, 10_000, *path)
 
     def loss(self, task: Minimise) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from dpspec.algorithms.mirror import geometry
 from dpspec.measures.measure import Array, Measure, Trial
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 
@@ -36,8 +37,23 @@ def frank_wolfe_gap(w: Array, trial: Trial) -> float:
     return float(gradient @ (w - best))
 
 
+def mirror_mapping_norm(w: Array, trial: Trial) -> float:
+    """|m(w)|_C of the mirror mapping m = (u - u+)/gamma at gamma = 1/(2 M), in units of the set: u = w/R, u+ the mirror step without noise,
+    M the smoothness of F in the norm |.|_C of the set (:mod:`dpspec.algorithms.mirror`). Zero at stationary points alone, and in no other
+    way comparable with a norm of the gradient. Raises SpecError (DP413) where no mirror map or no smoothness is known."""
+    f, loss, shape = trial.problem.oracle, trial.problem.loss, geometry(trial.problem)
+    smooth = math.inf if loss is None else loss.smooth + loss.l2
+    if shape is None or not f.smooth_penalty or not 0 < smooth < math.inf:
+        text = "the mirror mapping is that of a smooth loss over a ball or the simplex, without an l1 or group term"
+        raise SpecError([Diagnostic("DP413", "error", text, "expect gradient-norm, or minimise over a ball")])
+    gamma = 1 / (2 * smooth * (shape.radius * shape.l2) ** 2)
+    u = w / shape.radius
+    return shape.norm((u - shape.step(u, gamma * shape.radius * f.gradient(w, trial.records))) / gamma)
+
+
 GRADIENT_NORM: Final = Measure("gradient-norm", gradient_norm, "records", compared=False)
 FRANK_WOLFE_GAP: Final = Measure("frank-wolfe-gap", frank_wolfe_gap, "records", compared=False)
+MIRROR_MAPPING_NORM: Final = Measure("mirror-mapping-norm", mirror_mapping_norm, "records", compared=False)
 
 #: Measures of tasks that stand in files of their own, by the name of the task.
-FOR: Final = {"minimise": (GRADIENT_NORM, FRANK_WOLFE_GAP)}
+FOR: Final = {"minimise": (GRADIENT_NORM, FRANK_WOLFE_GAP, MIRROR_MAPPING_NORM)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import difflib
+import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -86,6 +87,12 @@ def _algorithms() -> tuple[str, ...]:
     return ids()
 
 
+def _mechanisms() -> tuple[str, ...]:
+    from dpspec.privacy.forms import classes
+
+    return tuple(sorted(classes()))
+
+
 def _relations() -> tuple[str, ...]:
     from dpspec.spec.words import RELATIONS
 
@@ -126,6 +133,7 @@ RULE: dict[str, Kind] = {
     "least-n": Kind({"type": "integer", "minimum": 1}, _whole),
     "allow": Kind(_LIST, _words(_algorithms)),
     "forbid": Kind(_LIST, _words(_algorithms)),
+    "noise": Kind(_LIST, _words(_mechanisms)),
     "declared": Kind({"const": "forbid"}, _forbid),
     "delta-exponent": AMOUNT,
     "require": Kind(_LIST, _words(lambda: FIELDS)),
@@ -159,10 +167,14 @@ class Policy:
 
     def at(self, *place: str | int) -> str:
         """``file:line:column`` of the longest known part of a place."""
+        span = self.span(*place)
+        return f"{self.path}:{span.line}:{span.column}" if span else str(self.path)
+
+    def span(self, *place: str | int) -> Span | None:
+        """Of the longest known part of a place."""
         while place and place not in self.spans:
             place = place[:-1]
-        span = self.spans.get(place)
-        return f"{self.path}:{span.line}:{span.column}" if span else str(self.path)
+        return self.spans.get(place)
 
     def name_of(self, spec: Path) -> str:
         """The path of a spec as the policy says it."""
@@ -287,9 +299,18 @@ class _Reader:
             self.there(path, waiver.values.get("spec", ""), (*waiver.place, "spec"))
         for name in specs:
             self.there(path, name, ("specs", name))
+        for item in (*rules, *totals):
+            for pattern in item.where.get("specs", ()):
+                place = (*item.place, "where", "specs")
+                if not any(c in pattern for c in "*?["):
+                    self.there(path, pattern, place)
+                elif posixpath.normpath(pattern) != pattern:
+                    self.bad(place, f"{pattern!r} matches no spec", f"write {posixpath.normpath(pattern)!r}")
 
     def there(self, path: Path, name: str, place: Place) -> None:
-        if name and not (path.parent / name).is_file():
+        if name and posixpath.normpath(name) != name:
+            self.bad(place, f"{name!r} is not how a spec is named", f"write {posixpath.normpath(name)!r}")
+        elif name and not (path.parent / name).is_file():
             self.bad(place, f"there is no spec {name!r} beside the policy", "write its path from the policy's folder, with /")
 
 

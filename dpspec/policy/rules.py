@@ -18,7 +18,7 @@ from typing import Any
 
 from dpspec.lang.spans import SourceMap
 from dpspec.policy.read import Item, Policy
-from dpspec.spec.diagnostics import Diagnostic
+from dpspec.spec.diagnostics import Diagnostic, Related
 
 CODE = {
     "epsilon": "DP751",
@@ -30,6 +30,7 @@ CODE = {
     "least-n": "DP753",
     "allow": "DP754",
     "forbid": "DP754",
+    "noise": "DP763",
     "declared": "DP755",
     "delta-exponent": "DP756",
     "review": "DP757",
@@ -96,29 +97,37 @@ def applies(policy: Policy, item: Item, plan: Planned) -> bool:
     says |= {word: None if entry is None else entry.values.get(word) for word in ("data", "audience")}
     for word, wanted in item.where.items():
         if word == "specs":
-            if not any(fnmatch.fnmatchcase(name, pattern) for pattern in wanted):
+            if not any(_matches(name, pattern) for pattern in wanted):
                 return False
         elif says[word] is not None and says[word] not in wanted:
             return False
     return True
 
 
+def _matches(name: str, pattern: str) -> bool:
+    """Whether a path is one of a pattern's; ``**/`` stands for any number of folders, none of them too, and ``*`` for what it may be."""
+    return fnmatch.fnmatchcase(name, pattern) or ("**/" in pattern and _matches(name, pattern.replace("**/", "", 1)))
+
+
 def _judged(policy: Policy, rule: Item, breach: Breach, plan: Planned, name: str, day: datetime.date) -> list[Diagnostic]:
     code, title = CODE[breach.word], f"{rule.values['name']}.{breach.word}"
     where = policy.at(*rule.place, breach.word)
     span = plan.spans.lookup(breach.place)
+    related = (Related(str(policy.path), f"the policy's {title}", policy.span(*rule.place, breach.word)),)
     for waiver in policy.waivers:
         w = waiver.values
         if w["spec"] == name and w["rule"] == title and w["expires"] >= day:
             message = f"{breach.message}; {title} ({where}) is waived until {w['expires']} by {w['owner']}: {w['reason']}"
-            return [Diagnostic("DP761", "info", message, f"mend it before {w['expires']}", span)]
-    return [Diagnostic(code, "error", f"{breach.message}; the policy's {title} ({where})", breach.help, span)]
+            return [Diagnostic("DP761", "info", message, f"mend it before {w['expires']}", span, related)]
+    return [Diagnostic(code, "error", f"{breach.message}; the policy's {title} ({where})", breach.help, span, related)]
 
 
 def _breaches(policy: Policy, rule: Item, plan: Planned, day: datetime.date) -> Iterator[Breach]:
     v, g, n = rule.values, plan.body["guarantee"], int(plan.body["schedule"]["n"])
     yield from _limits(v, g, [plan.body["schedule"]])
-    for word, said, place in (("relation", g["neighbours"], "neighbours"), ("unit", g["unit"], "unit")):
+    kept = plan.body["schedule"]["protects"]
+    unit = g["unit"] if kept == "records" else f"{kept} of {g['unit']}"  # less than what a rule that names the unit asks for
+    for word, said, place in (("relation", g["neighbours"], "neighbours"), ("unit", unit, "unit")):
         if word in v and said not in v[word]:
             yield Breach(word, f"the {word} is {said}, not {_or(v[word])}", f"state {_or(v[word])}, or another spec", ("data", place))
     if n < v.get("least-n", 0):
@@ -140,6 +149,10 @@ def _of_releases(v: Mapping[str, Any], releases: Sequence[Mapping[str, Any]]) ->
             yield Breach("allow", f"{name} is by {algorithm}", f"write by {_or(v['allow'])}", ("releases", i, "by"))
         if algorithm in v.get("forbid", ()):
             yield Breach("forbid", f"{name} is by {algorithm}", "write by another algorithm", ("releases", i, "by"))
+        other = sorted({row["mechanism"] for row in release["noise"]} - set(v["noise"])) if "noise" in v else []
+        if other:
+            message = f"{name} draws {_and(other)} noise, not only {_or(v['noise'])}"
+            yield Breach("noise", message, "write by another algorithm, or another kind of budget", ("releases", i, "by"))
         rests = sorted({h for b in release["bounds"] for h in b["holds_if"]})
         if "declared" in v and rests:
             help = "prove, enforce or test it, or choose an algorithm that does not need it"
@@ -217,6 +230,10 @@ def _cost(schedules: list[Mapping[str, Any]], word: str) -> float:
     return sqrt_up(sum_) if word == "mu" else float_up(sum_)
 
 
+def _and(words: Sequence[str]) -> str:
+    return " and ".join(words)
+
+
 def _or(words: Sequence[str]) -> str:
     return " or ".join(words)
 
@@ -225,11 +242,11 @@ def _or(words: Sequence[str]) -> str:
 
 
 def totals(policy: Policy, plans: Sequence[Planned]) -> list[tuple[Diagnostic, tuple[Path, ...]]]:
-    """The totals that plans together pass, each with the specs that it counts; places are in the policy. Equal plans (one analysis in
-    two surfaces) are one release."""
+    """The totals that plans together pass, each with the specs that it counts; places are in the policy. Equal plans of one name
+    (an analysis in two surfaces) are one release; a copy under another name is a release of its own."""
     out = []
     for item in policy.totals:
-        counts = {p.body["sha256"]: p for p in plans if applies(policy, item, p)}
+        counts = {(p.body["sha256"], _stem(p.path)): p for p in plans if applies(policy, item, p)}
         chosen = list(counts.values())
         paths = tuple(p.path for p in plans if applies(policy, item, p))
         if not chosen:
@@ -247,6 +264,14 @@ def totals(policy: Policy, plans: Sequence[Planned]) -> list[tuple[Diagnostic, t
             span = policy.spans.get((*item.place, breach.word))
             out.append((Diagnostic("DP759", "error", message, "lower budgets of these specs, or drop one", span), paths))
     return out
+
+
+def _stem(path: Path) -> Path:
+    """The path without the ending of its surface."""
+    name = path.name
+    for ending in (".dpspec.yaml", ".dpspec.yml", ".dps"):
+        name = name.removesuffix(ending)
+    return path.resolve().with_name(name)
 
 
 def _kind(plan: Planned) -> tuple[str, str, str, str]:

@@ -15,8 +15,9 @@ import os
 import threading
 from typing import Any, Final
 
-#: Bytes of one key. The block counter of ChaCha20 would last 256 GiB.
+#: Bytes of one key. The block counter of ChaCha20, which begins at 0, would last 256 GiB; the library raises where it overflows.
 MOST: Final = 1 << 30
+_COUNTER: Final = bytes(4)
 #: Small requests are cut from a block of this many bytes.
 BLOCK: Final = 1 << 15
 
@@ -35,7 +36,7 @@ class _Stream:
         if self.left < n or self.process != os.getpid():
             from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
-            cipher = self.cipher = Cipher(algorithms.ChaCha20(os.urandom(32), os.urandom(16)), mode=None).encryptor()
+            cipher = self.cipher = Cipher(algorithms.ChaCha20(os.urandom(32), _COUNTER + os.urandom(12)), mode=None).encryptor()
             self.process, self.left = os.getpid(), MOST
         self.left -= n
         out: bytes = cipher.update(bytes(n))

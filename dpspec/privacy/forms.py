@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from dpspec.privacy.schedule import Disjoint, Draw, Mechanism, Parallel, Repeat, Sampled, Sequence, Tree, draws
+from dpspec.privacy.schedule import Attributes, Disjoint, Draw, Mechanism, Parallel, Repeat, Sampled, Sequence, Tree, draws
 
 _FOLDERS = ("mechanisms", "channels")
 _DEEPEST = 64
@@ -196,7 +196,11 @@ def to_json(tree: Tree, levels: Mapping[str, float] | None = None) -> dict[str, 
         case Repeat(body=body_, count=count):
             return {"type": "repeat", "count": int(count), "body": to_json(body_, levels)}
         case Disjoint(body=body_, count=count):
-            return {"type": "disjoint", "count": int(count), "body": to_json(body_, levels)}
+            return {
+                "type": "attributes" if isinstance(tree, Attributes) else "disjoint",
+                "count": int(count),
+                "body": to_json(body_, levels),
+            }
         case Sampled(body=body_):
             return {
                 "type": "sampled",
@@ -245,10 +249,12 @@ def _tree(data: Any, where: str, levels: dict[str, float], noise: dict[str, dict
             raise FormError("range", f"{where}.parts", "a list of at least one part")
         made = tuple(_tree(part, f"{where}.parts[{i}]", levels, noise, names, depth + 1) for i, part in enumerate(parts))
         return Sequence(made) if word == "sequence" else Parallel(made)
-    if word in ("repeat", "disjoint"):
+    if word in ("repeat", "disjoint", "attributes"):
         only(form, ("type", "count", "body"), where)
         count = positive(form["count"], f"{where}.count")
-        return Repeat(body(), count) if word == "repeat" else Disjoint(body(), count)
+        if word == "repeat":
+            return Repeat(body(), count)
+        return Attributes(body(), count) if word == "attributes" else Disjoint(body(), count)
     if word == "sampled":
         only(form, ("type", "method", "rate", "n", "body"), where)
         method = form["method"]
@@ -258,7 +264,7 @@ def _tree(data: Any, where: str, levels: dict[str, float], noise: dict[str, dict
         if not 0 < rate <= 1:
             raise FormError("range", f"{where}.rate", f"a sampling rate lies in (0, 1], not {rate:g}")
         return Sampled(body(), method, rate, positive(form["n"], f"{where}.n"))
-    raise FormError("unknown", f"{where}.type", f"draw, sequence, repeat, disjoint, parallel or sampled, not {word!r}")
+    raise FormError("unknown", f"{where}.type", f"draw, sequence, repeat, disjoint, attributes, parallel or sampled, not {word!r}")
 
 
 def _draw(form: Mapping[str, Any], where: str, levels: dict[str, float], noise: dict[str, dict[str, float]], names: set[str]) -> Draw:

@@ -10,6 +10,8 @@ Composition is written where it happens:
 * :class:`Repeat`: one body, ``count`` times on the same records (adaptive composition);
 * :class:`Disjoint`: ``count`` bodies on disjoint sets of records fixed before any record is read (parallel composition: under
   replace-one with a public assignment of records to parts, one record touches one part, so the guarantee is that of one body);
+* :class:`Attributes`: ``count`` bodies, each on one attribute of every record. Where the unit is one attribute of one record, neighbours
+  differ in what one of them reads: parallel composition as well. It stands in no schedule that protects whole records;
 * :class:`Parallel`: the same with another body on each set, so the guarantee is the pointwise worst of the bodies' (:func:`worlds`);
 * :class:`Sampled`: the body sees a random subset of the records, with the sampler that the executor really runs.
 """
@@ -98,6 +100,11 @@ class Disjoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Attributes(Disjoint):
+    """Accounted as :class:`Disjoint` in every accountant: one attribute lies in one part. Each user draws in all of them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Parallel:
     """One body a set of records, the sets being disjoint and fixed before any record is read. Each use of a ``Parallel`` may cut the
     records anew (in public), so inside a ``Repeat`` a record may meet one body in one use and another one in the next."""
@@ -128,28 +135,29 @@ class Leaf:
     count: int
     total: int
     sampling: Sampled | None
+    each: int = 1  # how often a user draws: ``count``, and as often for every attribute
 
 
 def leaves(tree: Tree) -> Iterator[Leaf]:
     """Every draw, with how often one record meets it (``Disjoint`` counts once) and how often it happens in a run."""
-    yield from _leaves(tree, 1, 1, None)
+    yield from _leaves(tree, 1, 1, None, 1)
 
 
-def _leaves(tree: Tree, count: int, total: int, sampling: Sampled | None) -> Iterator[Leaf]:
+def _leaves(tree: Tree, count: int, total: int, sampling: Sampled | None, attributes: int) -> Iterator[Leaf]:
     match tree:
         case Draw():
-            yield Leaf(tree, count, total, sampling)
+            yield Leaf(tree, count, total, sampling, count * attributes)
         case Sequence(parts=parts) | Parallel(parts=parts):
             for part in parts:
-                yield from _leaves(part, count, total, sampling)
+                yield from _leaves(part, count, total, sampling, attributes)
         case Repeat(body=body, count=k):
-            yield from _leaves(body, count * k, total * k, sampling)
+            yield from _leaves(body, count * k, total * k, sampling, attributes)
         case Disjoint(body=body, count=k):
-            yield from _leaves(body, count, total * k, sampling)
+            yield from _leaves(body, count, total * k, sampling, attributes * (k if isinstance(tree, Attributes) else 1))
         case Sampled(body=body):
             if sampling is not None:
                 raise ValueError("sampling inside sampling has no accountant; flatten the schedule")
-            yield from _leaves(body, count, total, tree)
+            yield from _leaves(body, count, total, tree, attributes)
 
 
 def draws(tree: Tree) -> dict[str, Leaf]:
@@ -170,6 +178,17 @@ MOST_WORLDS = 128
 
 class TooManyWorlds(ValueError):
     """A schedule whose parts can be met in more than :data:`MOST_WORLDS` ways."""
+
+
+def has_attributes(tree: Tree) -> bool:
+    """Whether an :class:`Attributes` stands in the tree."""
+    match tree:
+        case Draw():
+            return False
+        case Sequence(parts=parts) | Parallel(parts=parts):
+            return any(has_attributes(part) for part in parts)
+        case _:
+            return isinstance(tree, Attributes) or has_attributes(tree.body)
 
 
 def has_parts(tree: Tree) -> bool:

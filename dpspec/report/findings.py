@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from dpspec.spec.diagnostics import Diagnostic
+from dpspec.spec.diagnostics import Diagnostic, Span
 
 Row = tuple[str, Sequence[Diagnostic]]
 LEVEL = {"error": "error", "warning": "warning", "info": "note"}
@@ -26,21 +26,17 @@ def as_sarif(rows: Iterable[Row]) -> str:
     for path, diagnostics in rows:
         for d in diagnostics:
             used[d.code] = None
-            location: dict[str, Any] = {"artifactLocation": {"uri": quote(path.replace("\\", "/"), safe="/:")}}
-            if d.span is not None:
-                location["region"] = {
-                    "startLine": d.span.line,
-                    "startColumn": d.span.column,
-                    "endLine": d.span.end_line,
-                    "endColumn": d.span.end_column,
-                }
+            related = [
+                {"id": i, "physicalLocation": _location(r.path, r.span), "message": {"text": r.message}} for i, r in enumerate(d.related, 1)
+            ]
             text = d.message + (f"\n{d.help}" if d.help else "")
             results.append(
                 {
                     "ruleId": d.code,
                     "level": LEVEL[d.severity],
                     "message": {"text": text},
-                    "locations": [{"physicalLocation": location}],
+                    "locations": [{"physicalLocation": _location(path, d.span)}],
+                    **({"relatedLocations": related} if related else {}),
                     "partialFingerprints": {"dpspec/v1": hashlib.sha256(f"{path}:{d.code}:{d.message}".encode()).hexdigest()},
                 }
             )
@@ -57,6 +53,14 @@ def as_sarif(rows: Iterable[Row]) -> str:
         },
         indent=2,
     )
+
+
+def _location(path: str, span: Span | None) -> dict[str, Any]:
+    uri = quote(path.replace("\\", "/"), safe="/:")
+    if span is None:
+        return {"artifactLocation": {"uri": uri}}
+    region = {"startLine": span.line, "startColumn": span.column, "endLine": span.end_line, "endColumn": span.end_column}
+    return {"artifactLocation": {"uri": uri}, "region": region}
 
 
 def as_github(rows: Iterable[Row]) -> str:

@@ -235,7 +235,9 @@ def event_tree(r: Mapping[str, Any]) -> str:
     for i, n in enumerate(rows):
         y = 7 + 46 * i
         who = (
-            "each user, once"
+            f"each user, x {n.get('each', n['per_record']):,}"
+            if n["per"] == "user" and n.get("each", n["per_record"]) > 1
+            else "each user, once"
             if n["per"] == "user" and n["count"] == 1
             else f"users, {n['count']} rounds"
             if n["per"] == "user"

@@ -93,7 +93,8 @@ def _algorithm(r: Mapping[str, Any], verbose: bool) -> list[str]:
 
 def noise_line(row: Mapping[str, Any]) -> str:
     if row["per"] == "user":
-        count = "one by each user"
+        each = row.get("each", row["per_record"])
+        count = "one by each user" if each == 1 else f"{each:,} by each user"
     elif row["count"] > 1:
         count = f"x {row['count']:,}"
     else:

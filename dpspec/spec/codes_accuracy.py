@@ -119,6 +119,16 @@ CODES: dict[str, Code] = {
         bad="dpspec study analysis.dps --vary n=abc",
         good="dpspec study analysis.dps --vary n=1e4,1e5",
     ),
+    "DP417": Code(
+        title="The configuration cannot be used",
+        explanation=(
+            "dpspec.toml, the [tool.dpspec] of pyproject.toml, or an environment variable that begins with DPSPEC_ holds something that "
+            "dpspec does not know, or a value that the option does not take. Nothing in them is passed over: a misspelt ledger would "
+            "charge nobody. `dpspec config` shows what holds."
+        ),
+        bad='legder = "team.db"',
+        good='ledger = "team.db"',
+    ),
     "DP420": Code(
         title="The plan no longer matches its lock file",
         explanation=(

@@ -56,4 +56,9 @@ CODES: dict[str, Code] = {
         "specs of one total cannot be composed",
         "Totals are of plans under one unit, relation, model and protection. Guarantees of different kinds do not add up.",
     ),
+    "DP763": Code(
+        "the policy does not allow the noise of the plan",
+        "The policy lists the mechanisms and local channels that may be drawn from, by their names in a plan (`mechanism` of its noise), "
+        "and the plan draws from another one.",
+    ),
 }

@@ -32,14 +32,33 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Related:
+    """Another place that a finding is about: of a broken rule, where the policy states it."""
+
+    path: str
+    message: str
+    span: Span | None = None
+
+    def to_json(self) -> dict[str, object]:
+        return {"path": self.path, "message": self.message, "span": None if self.span is None else self.span.to_json()}
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding. ``help`` is the remedy, in the imperative; ``span`` is None only when no text is at fault (a missing file)."""
+    """One finding. ``help`` is the remedy, in the imperative; ``span`` is None only when no text is at fault (a missing file); ``related``:
+    places in other files."""
 
     code: str
     severity: Severity
     message: str
     help: str = ""
     span: Span | None = None
+    related: tuple[Related, ...] = ()
+
+    @property
+    def asks(self) -> bool:
+        """Whether somebody has something to do or to know: all but remarks, such as what a printed formula would have spent."""
+        return self.severity != "info" or (bool(self.help) and not self.help.startswith("nothing to do"))
 
     def __post_init__(self) -> None:
         from dpspec.spec.codes import CODES
@@ -54,6 +73,7 @@ class Diagnostic:
             "message": self.message,
             "help": self.help,
             "span": None if self.span is None else self.span.to_json(),
+            **({"related": [r.to_json() for r in self.related]} if self.related else {}),
         }
 
 

@@ -206,6 +206,9 @@ LOSSES = frozenset(
 #: Regularisers: ``l1(0.1)*norm``, ``ridge(0.1)``, ``group(w, 5)``. What each means is known to dpspec.symbolic.
 REGULARISERS = frozenset(("l1", "l2", "ridge", "lasso", "elastic-net", "group", "group-lasso"))
 
+#: Covariances of a component of a mixture, ``gmm(3, diagonal)``; the first where none is named.
+COVARIANCES = ("spherical", "diagonal")
+
 #: Laws of study mode, for suggestions; dpspec.data.laws decides what is a law.
 LAWS = frozenset(
     [

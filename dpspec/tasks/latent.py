@@ -64,9 +64,18 @@ _BLOCK: Final = 1 << 15
 class Latent(Protocol):
     """What an algorithm asks of a latent model. Blocks are rows of records, dense or CSR; what a record gives is a function of it and of
     ``beta`` alone. Mixtures also have ``responsibilities(beta, x, y)``: logarithms of the posterior probabilities of z = 1 and z = -1,
-    (rows, 2), which no record makes NaN."""
+    (rows, 2), which no record makes NaN. ``normal(beta, x, y)`` adds up a block's part of the M-step: beta' solves gram beta' = moment.
+    ``terms``, of mixtures, is what the mean of is the M-step: of regressions, where E x x^T = I is known."""
 
     sigma: float
+
+    def normal(self, beta: Array, x: Any, y: Any) -> tuple[Array, Array]:
+        """Gram matrix (d, d) and moment (d,) of the block."""
+        ...
+
+    def log_loss(self, beta: Array, x: Any, y: Any) -> Array:
+        """-log p(x; beta), of regressions -log p(y given x; beta), of each record, (rows,)."""
+        ...
 
     def gradients(self, beta: Array, x: Any, y: Any) -> Array:
         """The gradient of each record's q(.; beta) at beta, (rows, d). Entries may be infinite or NaN for records of huge entries."""
@@ -91,6 +100,14 @@ def log_posterior(u: Array) -> Array:
         return np.stack([-np.logaddexp(0.0, -2.0 * u), -np.logaddexp(0.0, 2.0 * u)], axis=1)
 
 
+def dense(x: Any) -> Array:
+    return x if isinstance(x, np.ndarray) else np.asarray(x.toarray())
+
+
+def _log_cosh(u: Array) -> Array:
+    return np.asarray(np.abs(u) + np.log1p(np.exp(-2 * np.abs(u))) - math.log(2))
+
+
 @dataclass(frozen=True, slots=True)
 class Mixture:
     """gmm(2): two spheres around beta and -beta."""
@@ -109,6 +126,19 @@ class Mixture:
         rows = x if isinstance(x, np.ndarray) else x.toarray()
         with np.errstate(all="ignore"):
             return np.asarray(rows * lean[:, None] - beta)
+
+    def terms(self, beta: Array, x: Any, y: Any) -> Array:
+        """tanh(<beta, x>/sigma^2) x, (rows, d)."""
+        with np.errstate(all="ignore"):
+            return np.asarray(dense(x) * np.tanh(self._lean(beta, x))[:, None])
+
+    def normal(self, beta: Array, x: Any, y: Any) -> tuple[Array, Array]:
+        return x.shape[0] * np.eye(x.shape[1]), np.asarray(x.T @ np.tanh(self._lean(beta, x)))
+
+    def log_loss(self, beta: Array, x: Any, y: Any) -> Array:
+        rows, square = dense(x), self.sigma**2
+        whole = (np.einsum("ij,ij->i", rows, rows) + beta @ beta) / (2 * square) + rows.shape[1] / 2 * math.log(2 * math.pi * square)
+        return np.asarray(whole - _log_cosh(self._lean(beta, x)))
 
     def first(self, records: Any) -> Array:
         """From the second moment: E x x^T - sigma^2 I = beta* beta*^T."""
@@ -139,6 +169,22 @@ class MixtureOfRegressions:
         rows = x if isinstance(x, np.ndarray) else x.toarray()
         with np.errstate(all="ignore"):
             return np.asarray(rows * (np.tanh(lean) * y - fitted)[:, None])
+
+    def terms(self, beta: Array, x: Any, y: Any) -> Array:
+        """tanh(y <beta, x>/sigma^2) y x, (rows, d)."""
+        lean = self._both(beta, x, y)[1]
+        with np.errstate(all="ignore"):
+            return np.asarray(dense(x) * (np.tanh(lean) * y)[:, None])
+
+    def normal(self, beta: Array, x: Any, y: Any) -> tuple[Array, Array]:
+        rows = dense(x)
+        return rows.T @ rows, rows.T @ (np.tanh(self._both(beta, x, y)[1]) * y)
+
+    def log_loss(self, beta: Array, x: Any, y: Any) -> Array:
+        fitted, lean = self._both(beta, x, y)
+        square = self.sigma**2
+        whole = (np.square(y) + np.square(fitted)) / (2 * square) + math.log(2 * math.pi * square) / 2
+        return np.asarray(whole - _log_cosh(lean))
 
     def first(self, records: Any) -> Array:
         """For standard normal x: E y^2 (x x^T - I) = 2 beta* beta*^T."""
@@ -175,6 +221,24 @@ class RegressionWithMissing:
             guessed = np.where(gone, beta, 0.0) * (rest / spread * rest - 1)[:, None]
             return np.asarray((seen * rest[:, None] + guessed) * (square / spread)[:, None])
 
+    def _seen(self, beta: Array, x: Any, y: Any) -> tuple[Array, Array, Array, Array]:
+        """Which entries are missing, the others, what is left of y and its variance."""
+        rows = dense(x)
+        gone = np.isnan(rows)
+        seen = np.where(gone, 0.0, rows)
+        return gone, seen, responses(y) - margins(seen, beta), self.sigma**2 + margins(gone.astype(np.float64), beta * beta)
+
+    def normal(self, beta: Array, x: Any, y: Any) -> tuple[Array, Array]:
+        """The posterior second moment of x, which is m m^T + diag(missing) - (beta missing)(beta missing)^T/q, and y times its mean m."""
+        gone, seen, rest, spread = self._seen(beta, x, y)
+        guessed = np.where(gone, beta, 0.0)
+        mean, less = seen + guessed * (rest / spread)[:, None], guessed / np.sqrt(spread)[:, None]
+        return mean.T @ mean + np.diag(gone.sum(axis=0)) - less.T @ less, mean.T @ responses(y)
+
+    def log_loss(self, beta: Array, x: Any, y: Any) -> Array:
+        _, _, rest, spread = self._seen(beta, x, y)
+        return np.asarray(rest**2 / (2 * spread) + np.log(2 * math.pi * spread) / 2)
+
     def first(self, records: Any) -> Array:
         """For standard normal x: E[y x_j given that x_j is seen] = beta*_j."""
         total, seen = np.zeros(records.d), np.zeros(records.d)
@@ -190,7 +254,8 @@ MODELS: Final = {"gmm": Mixture, "mixture-of-regressions": MixtureOfRegressions,
 
 def facts(binding: Binding) -> Mapping[str, float]:
     """``gradient_sd``, ``tails``, ``kappa`` (above), and ``gradient_moment``: a bound of the second
-    moment of every coordinate of a gradient within kappa |beta*| of beta* (by Minkowski; |beta*|_inf is at most |beta*|_2)."""
+    moment of every coordinate of a gradient within kappa |beta*| of beta* (by Minkowski; |beta*|_inf is at most |beta*|_2). Of mixtures, of
+    the terms f of the M-step (E f = beta* at the truth): ``step_moment``, E f_j^2 <= E x_j^2, or E y^2 x_j^2, and ``step_sd``."""
     known, model = binding.problem.facts, binding.node.model
     if "sigma" not in known or model not in MODELS or not known["sigma"] > 0:
         return {}
@@ -198,6 +263,8 @@ def facts(binding: Binding) -> Mapping[str, float]:
     second = known.get("moment_bound_x", 1.0) ** (2 / known.get("moment_order_x", 2.0)) if model != "gmm" else 1.0
     second = max(second, 0.5) if model == "regression-with-missing" else second
     found = {"gradient_sd": sigma * math.sqrt(second), "tails": TAILS[model], "kappa": kappa}
+    if model == "gmm":
+        found["step_sd"] = sigma
     if "signal_to_noise" in known:
         size = known["signal_to_noise"] * sigma
         mean = math.hypot(size, sigma) + (1 + kappa) * size
@@ -205,13 +272,18 @@ def facts(binding: Binding) -> Mapping[str, float]:
         whole = sigma**2 + (1 + kappa**2) * size**2
         missing = max(3 * whole, 3 * whole**2 / (4 * sigma**2) + (1 + kappa) ** 2 * size**2)
         found["gradient_moment"] = {"gmm": mean**2, "mixture-of-regressions": lines**2, "regression-with-missing": missing}[model]
+        if model == "gmm":
+            found["step_moment"] = size**2 + sigma**2
+        elif model == "mixture-of-regressions":  # E y^2 x_j^2 = |beta*|^2 + 2 beta*_j^2 + sigma^2 for standard normal x
+            found |= {"step_moment": 3 * size**2 + sigma**2, "step_sd": math.sqrt(2 * size**2 + sigma**2)}
     return found
 
 
 def check(binding: Binding) -> Iterable[Refusal]:
     node = binding.node
     if node.model != "regression-with-missing" and (parts := _parts(node)) is not None and parts != 2:
-        yield Refusal(f"{node.model}({parts:g}): two components, of opposite means, are fitted", f"fit {node.model}(2)")
+        more = " (gmm(3) and gmm(2, diagonal) are mixtures of components with means of their own)" if node.model == "gmm" else ""
+        yield Refusal(f"{node.model}({parts:g}): two components, of opposite means, are fitted{more}", f"fit {node.model}(2)")
     sigma = binding.problem.facts.get("sigma")
     if sigma is None or not 1e-100 <= sigma <= 1e100:
         yield Refusal(
@@ -258,14 +330,42 @@ def up_to_sign(beta: Array, trial: Trial) -> float:
     return min(float(np.linalg.norm(beta - trial.true)), float(np.linalg.norm(beta + trial.true)))
 
 
+def log_loss(beta: Array, trial: Trial) -> float:
+    """The mean of -log p over fresh records of the law."""
+    assert trial.population is not None
+    found = [trial.problem.oracle.log_loss(beta, x, y) for x, y in trial.population.records.blocks(_BLOCK)]
+    return float(np.mean(np.concatenate(found)))
+
+
+def clustering_error(beta: Array, trial: Trial) -> float:
+    """The share of fresh records of the law that a mixture puts into another component than the true one does, up to a swap."""
+    assert trial.population is not None
+    if not hasattr(trial.problem.oracle, "responsibilities"):
+        raise LookupError("a regression with missing entries has no components")
+
+    def first(b: Array) -> Array:
+        parts = [trial.problem.oracle.responsibilities(b, x, y) for x, y in trial.population.records.blocks(_BLOCK)]  # type: ignore[union-attr]
+        return np.concatenate([part[:, 0] >= part[:, 1] for part in parts])
+
+    share = float(np.mean(first(beta) != first(trial.true)))
+    return min(share, 1 - share)
+
+
+def symmetric(node: Any) -> bool:
+    """Whether the model has one vector beta: a mixture of K spheres or ellipsoids is another question (:mod:`dpspec.tasks.mixture`)."""
+    return node.model != "gmm" or (len(node.args) == 1 and (_parts(node) or 2) <= 2)
+
+
 TASK = Task(
     name="latent",
-    serves=lambda node: isinstance(node, Fit),
+    serves=lambda node: isinstance(node, Fit) and symmetric(node),
     words=("fit",),
     measures=(
         Measure("l2-error-up-to-sign", up_to_sign, "truth"),
         Measure("squared-l2-error-up-to-sign", lambda beta, trial: up_to_sign(beta, trial) ** 2, "truth"),
         *DISTANCES,
+        Measure("log-loss", log_loss, "population"),
+        Measure("clustering-error", clustering_error, "population"),
     ),
     assumes=ASSUMED,
     facts=facts,

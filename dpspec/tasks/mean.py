@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from dpspec.algorithms.card import Problem
+from dpspec.algorithms.sets import constraint_set
 from dpspec.measures.measure import Array, Trial
 from dpspec.measures.vector import DISTANCES, SUPPORT_ERROR
+from dpspec.numeric.norms import length
 from dpspec.spec.model import Estimate
 from dpspec.tasks._declared import largest_coordinate, used_by_bounds
 from dpspec.tasks.protocol import Reference, Task, fitted, of_the_records
@@ -32,12 +34,15 @@ def reference(records: Any, problem: Problem, settings: Mapping[str, Any]) -> Re
 
 
 def broken(release: Any, problem: Problem, law: Any, records: Any, parts: tuple[Any, ...] = (), room: float = 0.0) -> Iterator[str]:
-    """``tau``, the second moment of a coordinate, where an explicit bound uses it and the law's is larger."""
+    """``tau``, the second moment of a coordinate, where an explicit bound uses it and the law's is larger; a mean outside of the set."""
     settings = release.tunables or {}
     if "tau" in used_by_bounds(release) and "tau" in settings:
         most, slack = largest_coordinate(law, records, parts, room)
         if most - slack > float(settings["tau"]) * (1 + 1e-9):
             yield f"a coordinate has a larger second moment than tau = {float(settings['tau']):.4g}, which is declared"
+    mean, over = getattr(law, "mean", None), constraint_set(problem.task.over, problem.facts)
+    if mean is not None and over.kind != "reals" and length(over.project(np.asarray(mean)) - mean) > 1e-9 * max(1.0, length(mean)):
+        yield "the mean lies outside of the set after `over`"
 
 
 TASK = Task(
@@ -52,6 +57,7 @@ TASK = Task(
     truth=truth,
     enforced_truth="moments",
     law_is="the error is measured against the law of",
+    inside="the mean",
     broken=broken,
     extremes="opposite",
 )

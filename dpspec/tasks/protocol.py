@@ -129,6 +129,7 @@ class Task:
 
     Compiler. ``certificate(node, x=, y=, names=, claims=)`` proves the constants of its loss. ``facts(binding)``: further public numbers,
     which sensitivities may rest on. ``check(binding)``: refusals with place and remedy. ``law_is``: what a bound holds for, in words.
+    ``inside``: what has to lie in the set after ``over`` for a bound to hold, in words (empty: the set is part of the question).
     ``assumes``: words of `assume` that it alone reads, their arguments becoming facts. ``labelled(node)``: whether it reads y.
     ``missing(node)``: whether entries of x may be missing (NaN in the records, and on their way through enforcement 0).
     ``centred(node)``: whether the name means what it says only for a mean of 0; ``uncentred(node)``: what it is planned as where nobody
@@ -170,6 +171,7 @@ class Task:
     radius: Callable[[Mapping[str, Any]], float] = _no_radius
     law_is: str = ""
     total: Callable[[Any], bool] = _not_needed
+    inside: str = ""
     labelled: Callable[[Any], bool] = _needed
     missing: Callable[[Any], bool] = _not_needed
     centred: Callable[[Any], bool] = _not_needed

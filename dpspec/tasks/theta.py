@@ -124,5 +124,6 @@ TASK = Task(
     reference=reference,
     enforced_truth="regression",
     law_is="the model holds for",
+    inside="theta",
     extremes="labels",
 )

@@ -223,6 +223,93 @@ def test_values_that_make_no_run_are_refused() -> None:
             read_config({**base, **more})
 
 
+GENERIC = {"tool": "generic", "noise_multiplier": 2.0, "clip_norm": 1.0, "sampling": "poisson", "n": 1000, **CLAIM}
+FEDERATED = {"tool": "federated", "noise_multiplier": 1.0, "clip_norm": 0.5, "clients_per_round": 100, "num_clients": 10000, "rounds": 7}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            {"sampling": text}
+            for text in (
+                *("shuffle (accounted as poisson)", "non-poisson", "not poisson", "poisson or shuffled", "poisson-like", "assumed poisson"),
+                *("uniform with replacement", "totally random", "small batches", "UniformWithReplacementSampler"),
+            )
+        ),
+        *(
+            {"noise_multiplier": None, "noise_std": 1.0, "noise_on": text}
+            for text in ("update", "after clipping", "mean of sums", "not the mean", "before summing", "each record")
+        ),
+        {"noise_multiplier": None, "noise_std": 1.0, "clip_norm": None},  # over which clip?
+        {"target_unclipped_quantile": 0.5},  # the clip follows a count of the records, which is a release
+        {"lot_size": 50, "batch_size": 50, "gradient_accumulation_steps": 4},
+        {"global_batch_size": 50, "batch_size": 25, "gradient_accumulation_steps": 2, "world_size": 4},
+    ],
+)
+def test_words_that_say_more_than_is_known_are_refused(words: dict[str, Any]) -> None:
+    """Each of these was read as the law, the place of the noise or the clip that asks for the least of it."""
+    with pytest.raises(SpecError):
+        read_config({k: v for k, v in {**GENERIC, "batch_size": 50, "epochs": 2, **words}.items() if v is not None})
+
+
+@pytest.mark.parametrize(
+    ("text", "ratio"),
+    [("before averaging", 1), ("sum of updates", 1), ("after summing", 1), ("summed gradient after clipping", 1), ("after averaging", 50)],
+)
+def test_where_the_noise_is_added(text: str, ratio: float) -> None:
+    data = {**GENERIC, "batch_size": 50, "epochs": 2, "noise_on": text, "noise_std": 1.0}
+    assert runs({k: v for k, v in data.items() if k != "noise_multiplier"})[0][3] == pytest.approx(ratio)
+
+
+def test_open_readings_take_in_the_worst_one() -> None:
+    """Rate of a pass or of a step, steps against epochs, a batch of one worker or of all, a record among several of its unit."""
+    passes = runs({**SMALL, "sample_rate": 0.01, "gradient_accumulation_steps": 8, "epochs": 2})
+    assert [r[1:3] for r in passes] == [(0.01, 200), (pytest.approx(0.08), 25)]
+    assert all(r[0] for r in passes)
+    assert runs({**GENERIC, "batch_size": 10, "steps": 20, "epochs": 5})[0][2] == 500
+    trainer = {"tool": "huggingface", "noise_multiplier": 1.0, "train_size": 1000, "sampling": "poisson", "world_size": 1, **CLAIM}
+    assert runs({**trainer, "per_device_train_batch_size": 10, "max_steps": 20, "num_train_epochs": 5})[0][2] == 20  # documented there
+    assert [r[1] for r in runs({**GENERIC, "lot_size": 10, "world_size": 4, "epochs": 1})] == [0.01, 0.04]
+    assert [r[1] for r in runs({**GENERIC, "global_batch_size": 10, "world_size": 4, "epochs": 1})] == [0.01]
+    assert [r[0] for r in runs({**GENERIC, "batch_size": 10, "epochs": 1, "unit": "patient"})] == ["each patient has one record"]
+    assert [r[0] for r in runs({**GENERIC, "batch_size": 10, "epochs": 1, "unit": "Examples"})] == [""]
+    sigma = {k: v for k, v in GENERIC.items() if k not in ("noise_multiplier", "clip_norm")}
+    assert [r[0] for r in runs({**sigma, "batch_size": 10, "epochs": 1, "sigma": 2.0})] == ["sigma is a multiple of the clip"]
+
+
+@pytest.mark.parametrize(("batch", "steps"), [(280, 12), (600, 10), (250, 12), (999, 3)])
+def test_batches_in_order_meet_a_record_as_often_as_they_can(batch: int, steps: int) -> None:
+    """Counted: whether the file is read in circles, or an epoch ends with or without its last short batch."""
+    n, whole, short = 1000, 1000 // batch, -(-1000 // batch)
+    circle = max(sum((i * batch + j) % n == 0 for i in range(steps) for j in range(batch)), -(-steps * batch // n))
+    met = max(circle, -(-steps // whole), -(-steps // short))
+    (event,) = read_config({**GENERIC, "sampling": "sequential", "batch_size": batch, "steps": steps}).events
+    assert event.count == met
+
+
+def test_the_rate_of_a_loader_without_its_last_batch() -> None:
+    """Opacus draws at one over the number of batches: 1000 records in whole batches of 501 make one."""
+    data = {**SMALL, "tool": "opacus", "batch_size": 501, "n": 1000, "epochs": 1}
+    (event,) = read_config({**data, "drop_last": True}).events
+    assert (event.kind, event.count) == ("gaussian", 1)  # everybody takes part
+    assert runs({**data, "batch_size": 256, "drop_last": True})[0][1] == pytest.approx(1 / 3)
+
+
+def test_a_schedule_changes_where_it_leaves_the_least_noise() -> None:
+    data = {**GENERIC, "batch_size": 300, "steps": 12}  # 3.33 steps an epoch
+    for gamma, span in ((0.5, 3), (2.0, 4)):
+        first = read_config({**data, "noise_scheduler": "exponential", "gamma": gamma}).events[0]
+        assert first.count == span
+
+
+def test_clients_of_a_round_against_their_least_number() -> None:
+    with pytest.raises(SpecError):
+        read_config({**FEDERATED, "min_clients_per_round": 1000})
+    (event,) = read_config({**FEDERATED, "clients_per_round": 100.9, "sampling": "fixed"}).events
+    assert event.number("size") == 101
+
+
 BASES = {name: read_yaml(tool.template).data for name, tool in tools().items()}
 
 

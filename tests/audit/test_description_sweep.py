@@ -395,9 +395,85 @@ def structure(rng: Random, relation: str) -> tuple[dict[str, Any], tuple[Mass, M
     return {"type": kind, "event": event}, (p[i:] / p[i:].sum(), q[i:] / q[i:].sum())
 
 
+def shaped(rng: Random, relation: str) -> tuple[dict[str, Any], tuple[Mass, Mass]]:
+    """Noise of other shapes on one number: Skellam as two Poisson laws, coins, a staircase integrated piece by piece, keys one by one."""
+    kind = str(rng.choice(["skellam", "binomial", "staircase", "snapping", "partition_selection"]))
+    top = int(rng.integers(1, 4))
+    if kind in ("skellam", "binomial"):
+        event: dict[str, Any] = {"type": kind, "l1_sensitivity": top, "dimension": 1}
+        if kind == "skellam":
+            event["variance"] = log_uniform(rng, 0.5, 60)
+            one = stats.poisson.pmf(np.arange(400), event["variance"] / 2)
+            law = np.convolve(one, one[::-1])
+        else:
+            event |= {"trials": int(rng.integers(2, 200)), "p": float(rng.uniform(0.1, 0.9))}
+            law = stats.binom.pmf(np.arange(event["trials"] + 1), event["trials"], event["p"])
+        gap = np.zeros(top)
+        return event, (np.concatenate([gap, law]), np.concatenate([law, gap]))
+    if kind == "staircase":
+        epsilon, width, gamma, move = log_uniform(rng, 0.1, 3), log_uniform(rng, 0.3, 3), float(rng.uniform(0, 1)), log_uniform(rng, 0.1, 5)
+        edges = np.linspace(-30, 30, 6001) * width / epsilon
+
+        def inside(centre: float) -> Mass:
+            k = np.abs((edges[1:] + edges[:-1]) / 2 - centre) / width
+            return np.exp(-epsilon * (np.floor(k) + (k - np.floor(k) >= gamma))) * np.diff(edges)
+
+        p, q = inside(move), inside(0.0)
+        away = np.abs((edges[1:] + edges[:-1]) / 2)  # a cell that a step cuts is left out of both, and so is what is far from the centre
+        step = np.diff(edges)[0] / width
+        whole = [np.ones(away.size, dtype=bool)]
+        for centre in (0.0, move):
+            k = np.abs((edges[1:] + edges[:-1]) / 2 - centre) / width
+            part = k - np.floor(k)
+            whole.append((np.abs(part - gamma) > step) & (part > step) & (part < 1 - step))
+        keep = np.logical_and.reduce(whole)
+        total = 2 * width * (gamma + math.exp(-epsilon) * (1 - gamma)) / -math.expm1(-epsilon)
+        p, q = p[keep] / total, q[keep] / total
+        event = {"type": kind, "l1_sensitivity": move, "epsilon": epsilon, "width": width, "gamma": gamma}
+        return event, (np.append(p, max(0.0, 1 - p.sum())), np.append(q, max(0.0, 1 - q.sum())))
+    if kind == "snapping":
+        scale, clamp = log_uniform(rng, 0.5, 5), log_uniform(rng, 20, 1e6)
+        unit = 2.0 ** math.ceil(math.log2(scale))
+        limit = math.floor(min(clamp, 60 * scale) / unit)
+        edges = np.concatenate([[-np.inf], (np.arange(-limit, limit) + 0.5) * unit, [np.inf]])
+        return {"type": kind, "l1_sensitivity": top, "scale": scale, "clamp": clamp}, tuple(  # type: ignore[return-value]
+            masses(around(stats.laplace, c, scale), edges) for c in (float(top), 0.0)
+        )
+    epsilon, delta, keys = log_uniform(rng, 0.1, 2), float(rng.choice([1e-6, 1e-3, 0.05])), int(rng.integers(1, 4))
+    chance = [0.0]
+    for _ in range(int(rng.integers(1, 40))):
+        last = chance[-1]
+        chance.append(min(math.exp(epsilon) * last + delta, 1 - math.exp(-epsilon) * (1 - last - delta), 1.0))
+    one_key = np.array([chance[-1], 1 - chance[-1]]), np.array([chance[-2], 1 - chance[-2]])
+    return {"type": kind, "epsilon": epsilon, "delta": delta, "keys": keys}, product([one_key] * keys)
+
+
+def linear(rng: Random, relation: str) -> tuple[dict[str, Any], tuple[Mass, Mass]]:
+    """A tree or a matrix: the noisy sum in the direction of one pattern of the unit's times."""
+    top, sigma, k = log_uniform(rng, 0.3, 3), log_uniform(rng, 0.5, 8), int(rng.integers(1, 4))
+    steps, apart = int(rng.integers(4, 12)), int(rng.integers(1, 4))
+    places = [j * apart for j in range(k) if j * apart < steps]
+    event: dict[str, Any] = {"clip_norm": top, "sigma": sigma, "steps": steps, "participations": k, "separation": apart}
+    if rng.random() < 0.5:
+        event |= {"type": "tree_aggregation", "restarts": int(rng.integers(1, 4))}
+        sizes = [2**j for j in range(steps.bit_length()) if 2**j <= steps]
+        counts = [sum(s <= t < s + z for t in places) for z in sizes for s in range(0, steps - z + 1, z)]
+        square = event["restarts"] * sum(c * c for c in counts)
+    else:
+        column = rng.uniform(0, 1, int(rng.integers(1, steps + 1)))
+        event |= {"type": "matrix_mechanism", "coefficients": column.tolist()}
+        moved_by = np.zeros(steps + column.size)
+        for t in places:
+            moved_by[t : t + column.size] += column
+        square = float((moved_by[:steps] ** 2).sum())
+    shift = math.sqrt(square) * top * (2 if relation == "replace_one" else 1)
+    return event, cut(*moved(stats.norm, shift, sigma), -9 * sigma, shift + 9 * sigma)
+
+
 MAKERS = {
     f.__name__: f
     for f in (
+        shaped, linear,
         additive, integers, threshold, selection, largest_value, shuffled_bits, sparse_vector, bounded, sampled, sampled_step, structure,
     )
 }  # fmt: skip

@@ -85,6 +85,8 @@ def wrong_values(kind: str, field: str) -> list[Any]:
         return [w for w in ("", "no such word", 1, True, ["none"]) if w not in sort.words]
     if sort.form == "events":
         return ["gaussian", 3, [3], [[GAUSS]]]
+    if sort.form in ("numbers", "matrix"):
+        return ["high", 3, True, [], ["x"], [math.nan], [math.inf], [True], [[1], [1, 2]], [[]], {"a": 1}, 1e400]
     if sort.form == "votes":
         return ["yes", 3, {"low": 0}, {"low": 0, "high": 1}, {"low": 1, "high": 0, "threshold": 0}, {"low": 0, "high": 1, "threshold": "x"}]
     found: list[Any] = [math.nan, math.inf, -math.inf, float("1e400"), 10**400, "1e400", "high", "", True, False, [1], {"a": 1}]
@@ -170,7 +172,20 @@ def test_unknown_keys_are_refused_by_name(kind: str) -> None:
 @pytest.mark.parametrize("kind", sorted(EVENTS))
 def test_nothing_is_certified_without_a_needed_field(kind: str) -> None:
     event, relation = EXAMPLES[kind]
-    optional = {"count", "parts", "cutoff", "queries", "epochs", "parts_per_unit", "rate" if kind == "subset" else "", "type"}
+    told = importlib.import_module(f"tests.audit.events.{kind}")
+    for field, verdict in getattr(told, "OPTIONAL", {}).items():  # what it means when it is left out stands beside the type
+        assert audit(described({k: v for k, v in event.items() if k != field}, relation)).verdict == verdict, field
+    optional = {
+        *getattr(told, "OPTIONAL", ()),
+        "count",
+        "parts",
+        "cutoff",
+        "queries",
+        "epochs",
+        "parts_per_unit",
+        "rate" if kind == "subset" else "",
+        "type",
+    }
     for field in event:
         if field in optional:
             continue
@@ -412,6 +427,14 @@ CHANNEL_EXAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "laplace": ({"range": 1, "scale": 1}, {"range": 2, "scale": 0.5}),
     "gaussian": ({"range": 1, "sigma": 1}, {}),
     "vote": ({"low": 0, "high": 10, "sensitivity": 1, "scale": 2, "threshold": 50}, {"scale": 1, "threshold": 5, "sensitivity": 2}),
+    "piecewise": ({"epsilon": 1}, {"epsilon": 2}),
+    "square_wave": ({"epsilon": 1}, {"epsilon": 2}),
+    "count_mean_sketch": ({"keep": 0.6}, {"keep": 0.8}),
+    "priv_unit": ({"keep": 0.7, "gamma": 0.1, "dimension": 10}, {"keep": 0.9, "gamma": 0.3, "dimension": 30}),
+    "sampled_attribute": (
+        {"attributes": 3, "categories": 4, "keep": 0.5, "fakes": True, "differs": "attribute"},
+        {"attributes": 2, "categories": 9, "keep": 0.8, "fakes": False, "differs": "record"},
+    ),
 }
 
 

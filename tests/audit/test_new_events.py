@@ -223,6 +223,29 @@ def test_outputs_beside_the_accounting() -> None:
         assert judged({"epsilon": 1}, LAPLACE, facts={"outputs_outside": outside}).verdict == verdict
 
 
+def test_repetition_of_what_may_fail_is_not_certified() -> None:
+    """Repeated until it passes, a step that fails with probability delta in an attempt fails with more than that, for the attempts are
+    many, and the pure part alone is paid twice. It was certified as one attempt."""
+    step = {"type": "laplace_threshold", "l1_sensitivity": 1, "scale": 1, "threshold": 20}
+    assert judged({"epsilon": 9, "delta": 1e-5}, step).verdict == "holds"
+    assert judged({"epsilon": 9, "delta": 1e-5}, {"type": "select_until", "event": step}).verdict not in ("holds", "holds-if")
+    cut = {"type": "truncated_laplace", "l1_sensitivity": 1, "scale": 1, "bound": 30}
+    assert judged({"epsilon": 9, "delta": 1e-5}, {"type": "select_until", "event": cut}).verdict not in ("holds", "holds-if")
+    sure = {"type": "laplace", "l1_sensitivity": 1, "scale": 0}
+    assert judged({"epsilon": 9, "delta": 1e-5}, {"type": "select_until", "event": sure}).verdict == "violated"
+
+
+def test_a_mean_over_a_number_that_nobody_calls_public() -> None:
+    """Where records come and go the number of them is what changes: a stated n is public under a condition."""
+    mean = {"type": "laplace_mean", "range": 2, "n": 100, "scale": 0.02}
+    found = judged({"epsilon": 5}, mean, relation="add_remove")
+    assert found.verdict == "holds-if"
+    assert "number of records" in found.conditions[0]
+    assert judged({"epsilon": 5}, {**mean, "n_public": True}, relation="add_remove").verdict == "holds"
+    for relation in ("replace_one", "zero_out"):
+        assert judged({"epsilon": 5}, mean, relation=relation).verdict == "holds"
+
+
 @pytest.mark.parametrize("kind", ["laplace_threshold", "laplace_mean", "exponential", "noisy_max", "svt", "discrete_laplace", "pure"])
 def test_numbers_in_doubles_are_a_condition_of_every_noise(kind: str) -> None:
     import importlib

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from dpspec.audit import audit, audit_all
 from dpspec.audit.registry import Row, entries, from_registry, is_entry, missing, rows_of, table_html, table_text
 from dpspec.audit.yamlread import read_yaml
-from dpspec.cli.main import build
+from dpspec.cli.app import build
 from dpspec.spec.diagnostics import SpecError
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "examples" / "audit" / "registry.yaml"

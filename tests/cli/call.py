@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from typer.testing import CliRunner
 
-from dpspec.cli.main import build
+from dpspec.cli.app import build
 
 
 @dataclass(frozen=True)

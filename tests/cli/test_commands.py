@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpspec.cli.main import COMMANDS
+from dpspec.cli.app import COMMANDS
 from dpspec.lang.source import parse_file
 from tests.cli.call import call
 from tests.compiler.specs import CLASSIFY, LOCAL
@@ -233,7 +233,8 @@ def test_the_list_of_commands_imports_none_of_them(words: list[str]) -> None:
         "from dpspec.cli.main import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "print('imported:', str([m for m in sys.modules if m.startswith('dpspec.') and m not in "
-        "('dpspec.version', 'dpspec.cli', 'dpspec.cli.main', 'dpspec.cli.common', 'dpspec.spec', 'dpspec.spec.diagnostics')]))"
+        "('dpspec.version', 'dpspec.cli', 'dpspec.cli.main', 'dpspec.cli.app', 'dpspec.cli.common', 'dpspec.spec', "
+        "'dpspec.spec.diagnostics')]))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     page, _, imported = (out.stderr + out.stdout).partition("imported: ")

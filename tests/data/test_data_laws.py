@@ -282,6 +282,16 @@ def test_workers_answer_tasks():
     assert (exact.x == truth["truth"]).all()
 
 
+def test_wrong_answers_of_several_labels_are_equally_likely():
+    truth_law = (law("label", call("categorical-logistic", 0, 0, 0)), law("truth", Bin("+", Name("label"), num(1))))
+    r, truth = simulate(*truth_law, law("x", call("one-coin", Name("truth"), "0.6", "0.9", 3)), d=300, n=1000)
+    right = truth["truth"]
+    assert set(np.unique(right)) == {1, 2, 3}
+    assert set(np.unique(r.x)) == {0, 1, 2, 3}
+    for shift, share in ((0, 0.6), (1, 0.2), (2, 0.2)):  # of the answers, by how far they are from the true label, in a circle
+        assert np.mean(r.x == (right - 1 + shift) % 3 + 1) == pytest.approx(0.9 * share, abs=0.005)
+
+
 def test_missing_coordinates_do_not_reach_the_target():
     laws = (ONES, law("x", call("missing", "0.3", call("normal", 0, I))), law("y", X_MEAN))
     r, truth = simulate(*laws)
@@ -388,6 +398,7 @@ SPAN = Span(3, 7, 3, 20)
         ((law("x", Call("missing", (num("0.1"),), SPAN)),), "DP531", "a law"),
         ((law("x", Call("one-coin", (num(1), num(1)), SPAN)),), "DP531", "true answers"),
         ((ONES, law("x", Call("one-coin", (Name("ones"), num(2)), SPAN))), "DP531", "probabilities"),
+        ((ONES, law("x", Call("one-coin", (Name("ones"), num("0.5"), num(1), num(1)), SPAN))), "DP531", "2 <= K"),
         ((law("y", Call("normal", (num(0), num(1)), SPAN)),), "DP533", "law for x"),
         ((X_NORMAL, law("x", Call("normal", (num(0), I), SPAN))), "DP533", "two laws"),
     ],

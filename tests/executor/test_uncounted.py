@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import dpspec as dp
-from dpspec.cli.main import COMMANDS
+from dpspec.cli.app import COMMANDS
 from dpspec.report.html import page
 from tests.cli.call import Result, call
 

@@ -40,7 +40,7 @@ ALLOWED = {
     ("dpspec/tasks/latent.py", "up_to_sign"): STUDY,
     ("dpspec/tasks/minimise_pairwise.py", "regulariser"): "the value of the objective: measures and references ask for it, no release does",
     ("dpspec/algorithms/card.py", "penalty_slope"): PUBLIC,
-    ("dpspec/algorithms/convex_erm/_mirror.py", "_l1"): AFTER,
+    ("dpspec/algorithms/mirror.py", "_l1"): AFTER,
     (
         "dpspec/algorithms/convex_erm/_solve.py",
         "value",

@@ -60,6 +60,7 @@ MET_AND_BROKEN = [
     ("least-n: 20000", "least-n: 20001", "DP753"),
     ("allow: [dp-gd, dp-sgd]", "allow: dp-sgd", "DP754"),
     ("forbid: dp-sgd", "forbid: [dp-sgd, dp-gd]", "DP754"),
+    ("noise: [laplace, gaussian]", "noise: discrete-gaussian", "DP763"),
     ("delta-exponent: 1.3", "delta-exponent: 1.4", "DP756"),  # 20,000^-1.3 = 2.6e-6, 20,000^-1.4 = 9.5e-7
     ("require: []", "require: [owner, ticket]", "DP758"),
 ]
@@ -141,6 +142,25 @@ def test_where(team: Path, plan: Planned) -> None:
     assert codes("data: survey, audience: [public, board]", entry) == ["DP753"]
     assert codes("data: visits", entry) == codes("audience: board", entry) == []
     assert codes("data: visits") == ["DP753"]  # what says nothing does not leave the rule
+    assert codes("specs: '**/*.dps'") == codes("specs: '**/**/income.dps'") == ["DP753"]  # folders, and none
+    assert codes("specs: 'sub/**/*.dps'") == []
+
+
+def test_less_than_records_is_another_unit(team: Path, plan: Planned) -> None:
+    """A plan that protects the labels of a person alone keeps no rule that asks for the person."""
+    labels = Planned(plan.path, {**plan.body, "schedule": {**plan.body["schedule"], "protects": "labels"}}, plan.spans)
+    assert [d.code for d in findings(written(team, rule("unit: person")), labels, DAY)] == ["DP752"]
+    assert findings(written(team, rule("unit: [person, labels of person]")), labels, DAY) == []
+
+
+def test_a_copy_of_a_spec_is_a_release_of_its_own(team: Path, plan: Planned) -> None:
+    """Two files with one text are released twice; two surfaces of one name are one analysis."""
+    policy = written(team, "totals:\n  - {name: t, epsilon: 1.01, delta: 1e-6}\n")
+    twin = Planned(team / "income.dpspec.yaml", plan.body, plan.spans)
+    assert totals(policy, [plan, twin]) == []
+    for other in ("again.dps", "sub/income.dps"):
+        ((found, paths),) = totals(policy, [plan, Planned(team / other, plan.body, plan.spans)])
+        assert (found.code, len(paths)) == ("DP759", 2)
 
 
 def test_totals_compose(team: Path, plan: Planned) -> None:
@@ -167,6 +187,7 @@ def test_totals_compose(team: Path, plan: Planned) -> None:
         ("rulse: []\n", 2, "'rules'"),
         (rule("epsilom: 1"), 3, "'epsilon'"),
         (rule("forbid: dp-sdg"), 3, "'dp-sgd'"),
+        (rule("noise: gausian"), 3, "'gaussian'"),
         (rule("relation: replace-on"), 3, "'replace-one'"),
         (rule("epsilon: many"), 3, "number"),
         (rule("epsilon: .nan"), 3, "number"),
@@ -176,6 +197,10 @@ def test_totals_compose(team: Path, plan: Planned) -> None:
         (rule("least-n: 2.5"), 3, "whole"),
         (rule("declared: never"), 3, "forbid"),
         (rule("require: []"), 3, "list"),
+        (rule("least-n: 5, where: {specs: incme.dps}"), 3, "incme.dps"),  # would never apply
+        (rule("least-n: 5, where: {specs: ./income.dps}"), 3, "./income.dps"),
+        (rule("least-n: 5, where: {specs: './*.dps'}"), 3, "./*.dps"),
+        ("specs:\n  ./income.dps: {owner: A}\n", 3, "./income.dps"),
         (rule("least-n: 5, where: {modle: central}"), 3, "'model'"),
         (rule("least-n: 5, where: {model: centrl}"), 3, "'central'"),
         ("rules:\n  - {name: r}\n", 3, "nothing"),

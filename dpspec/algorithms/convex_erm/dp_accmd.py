@@ -18,9 +18,9 @@ from typing import Any
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.convex_erm._common import mean_sensitivity, noisy_gradient, refused
-from dpspec.algorithms.convex_erm._mirror import geometry
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
+from dpspec.algorithms.mirror import geometry
 from dpspec.algorithms.objective import Objective
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows

@@ -17,9 +17,9 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.convex_erm._common import mean_sensitivity, noisy_gradient, refused
-from dpspec.algorithms.convex_erm._mirror import Geometry, geometry
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
+from dpspec.algorithms.mirror import Geometry, geometry
 from dpspec.algorithms.objective import Objective
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Fault, Need, Problem, Tunables
 from dpspec.privacy.channels.randomized_response import BinaryResponse, KaryResponse
-from dpspec.privacy.schedule import Disjoint, Draw, Repeat, Tree
+from dpspec.privacy.schedule import Attributes, Draw, Repeat, Tree
 
 _EVIDENCE = "tests/algorithms/crowdsourcing/test_private_majority_voting.py::"
 
@@ -70,7 +70,7 @@ def symbols(p: Problem, t: Tunables) -> int:
 def schedule(p: Problem, t: Tunables) -> Tree:
     """d reports a worker. Under `attribute` a neighbour changes one cell, thus one column: parallel composition; else they compose."""
     one = Draw("answer", response(p, t), per="user")
-    return Disjoint(one, p.d) if "attribute" in p.modifiers else Repeat(one, p.d)
+    return Attributes(one, p.d) if "attribute" in p.modifiers else Repeat(one, p.d)
 
 
 def filled(answers: Any, classes: int, symbols: int, coins: Any) -> Any:

@@ -68,6 +68,8 @@ class Model(Protocol):
 
 
 def refusal(p: Problem) -> str | None:
+    if "components" in p.facts:
+        return "it fits two components of opposite means; components with means of their own are fitted by dp-em"
     return None if "sigma" in p.facts else "the noise level of the model is not stated: sigma = 0.5 in the data section"
 
 
@@ -100,9 +102,9 @@ def deviation(p: Problem, t: Tunables, n: int, scale: float) -> float:
     return float(math.sqrt(p.d) * entry + scale * (math.sqrt(p.d) + math.sqrt(2 * math.log(2 * t.T / t.zeta))))
 
 
-def contracted(p: Problem, t: Tunables, error: float) -> float | None:
+def contracted(p: Problem, t: Tunables, error: float, eta: float | None = None) -> float | None:
     """Distance to beta* after T rounds that are each within ``error`` of the population's: q^T |start - beta*| + error/(1 - g), q = 1 -
-    eta(1 - g).
+    eta(1 - g), of steps of length t.eta or ``eta``.
 
     None where it is not known (`start` and `contraction` of the spec), or where iterates may leave the ball of radius kappa |beta*| in
     which tau and the contraction g hold: they stay while the start and error/(1 - g) are inside.
@@ -113,4 +115,5 @@ def contracted(p: Problem, t: Tunables, error: float) -> float | None:
     g, within, size = p.facts["contraction"], p.facts["start_within"], p.facts["signal_to_noise"] * p.facts["sigma"]
     if not g < 1 or max(within * size, error / (1 - g)) > p.facts["kappa"] * size:
         return None
-    return float((1 - t.eta * (1 - g)) ** t.T * within * size + error / (1 - g))
+    eta = t.eta if eta is None else eta
+    return float((1 - eta * (1 - g)) ** t.T * within * size + error / (1 - g))

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from dpspec.algorithms.card import Fault, Need, Problem, Tunable
 from dpspec.algorithms.estimate import Published
+from dpspec.algorithms.sets import unkept
 
 TESTS: Final = "tests/algorithms/matrix/test_matrix_faults.py::"
 #: Dense d x d eigen-decompositions stay bearable up to here.
@@ -96,6 +97,8 @@ def wrong_task(p: Problem, what: Literal["covariance", "precision", "subspace"])
         return f"it estimates {what}(x), not {p.task.what}(x)"
     if p.task.of != "x":
         return f"it estimates {what}(x) from the records x"
+    if (outside := unkept(p)) is not None:
+        return outside
     if p.d > LARGEST:
         return f"it decomposes dense {p.d} x {p.d} matrices; d is at most {LARGEST}"
     if p.n < 2:

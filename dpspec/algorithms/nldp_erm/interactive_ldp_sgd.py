@@ -11,7 +11,7 @@ record, any w that the server sends and any loss; users answer once, in batches 
 Lipschitz constant is the radius by default, and then nothing is clipped; a shorter one costs unbiasedness alone.
 
 Error. Users of batch t are independent of w_t, so the mean report is unbiased for the gradient of the *population* risk F, with second
-moment at most G^2 + V/b: G = L + lam*Q the slope of F, Q the diameter of the set, V that of one report (B^2 for reports of length B,
+moment at most G^2 + V/b: G = L + lam*Q the slope of F, Q no less than any |w|, V that of one report (B^2 for reports of length B,
 d s^2 + L^2 for Gaussian ones). Projected descent over T steps (Zinkevich 2003; averages by Jensen), D the distance to cover:
 
     E F(average) - F* <= D^2/(2 eta T) + eta (G^2 + V/b)/2 = D sqrt(G^2/T + V/n)  at  eta = D/sqrt(T (G^2 + V/b)).
@@ -31,6 +31,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate
+from dpspec.algorithms.gradients import norm
 from dpspec.algorithms.nldp_erm import ldp_mean as reports
 from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import Vector, constraint_set
@@ -193,7 +194,8 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         return {}
     if not t.length >= p.loss.lipschitz * (1 - 1e-12):
         return {}
-    return {POPULATION: _bound(p, t, calibrated, p.loss.lipschitz + p.loss.l2 * over.diameter(p.d))}
+    far = max(over.diameter(p.d), norm(over.start(p.d)) + covered)  # no w of the set is longer, wherever it lies
+    return {POPULATION: _bound(p, t, calibrated, p.loss.lipschitz + p.loss.l2 * far)}
 
 
 def _bound(p: Problem, t: Tunables, calibrated: Any, slope: float) -> float:

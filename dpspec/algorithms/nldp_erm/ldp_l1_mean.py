@@ -26,18 +26,17 @@ import numpy as np
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.nldp_erm import ldp_mean as full
+from dpspec.algorithms.nldp_erm.l1_recovery import least_squares
+from dpspec.algorithms.nldp_erm.median_of_means_metric import central
 from dpspec.algorithms.sets import Vector, project_l1
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
-from dpspec.numeric.norms import lengths
 from dpspec.privacy.channels.gaussian_vector import GaussianVector
 from dpspec.privacy.schedule import Disjoint, Draw, Tree
 
 _EVIDENCE = "tests/algorithms/nldp_erm/test_ldp_l1_mean.py::"
 
 DIRECT: Final = "projection of an error that is small in every coordinate"
-#: Steps of the server's least squares over the l1 ball, on public numbers.
-STEPS: Final = 300
 
 CARD = Card(
     id="ldp-l1-mean",
@@ -150,6 +149,8 @@ CARD = Card(
 def accepts(p: Problem, t: Tunables) -> str | None:
     if getattr(p.task.over, "norm", "") != "l1":
         return "the mean is not said to lie in an l1 ball (`estimate mean(x) over ball(l1, 1)`)"
+    if t.Lambda > p.facts["w_l1"] * (1 + 1e-12):
+        return f"Lambda = {t.Lambda:g} exceeds the radius {p.facts['w_l1']:g} of the l1 ball after `over`: the estimate would lie outside"
     if t.method == "projection" and "gaussian" not in full.offered(p, t):
         return "method = projection reports with Gaussian noise; the budget is epsilon alone"
     return full.accepts(p, t)
@@ -166,7 +167,7 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
         return Estimate(project_l1(full.average(records, t, release), t.Lambda))
     g = release.public.generator("projection").normal(size=(t.width, p.d)) / math.sqrt(t.width)
     means = np.array([release.mean_blocks("report", projected(x, g)) for x, _ in records.rounds(t.groups)])
-    return Estimate(recovered(g, central(means), t.Lambda))
+    return Estimate(least_squares(g, central(means), t.Lambda))
 
 
 def projected(x: Any, g: Vector, rows: int = 8192) -> Iterator[Vector]:
@@ -177,34 +178,12 @@ def projected(x: Any, g: Vector, rows: int = 8192) -> Iterator[Vector]:
             yield np.asarray((block if isinstance(block, np.ndarray) else block.toarray()) @ g.T)
 
 
-# ------------------------------------------------------------------------------------------------ pieces, post-processing
-
-
-def central(means: Vector) -> Vector:
-    """Of the rows, (m, p), the one with the smallest l1 ball around it that holds half of them (Hsu and Sabato)."""
-    far = np.sort([lengths(means - one, "l1").values for one in means], axis=1)
-    return np.asarray(means[int(np.argmin(far[:, math.ceil(len(means) / 2) - 1]))])
-
-
-def recovered(g: Vector, u: Vector, radius: float) -> Vector:
-    """The z of least |G z - u|_2 over the l1 ball, by accelerated projected gradient."""
-    step = 1 / max(float(np.linalg.eigvalsh(g @ g.T)[-1]), 1e-300)
-    z = ahead = np.zeros(g.shape[1])
-    momentum = 1.0
-    for _ in range(STEPS):
-        new = project_l1(ahead - step * (g.T @ (g @ ahead - u)), radius)
-        grown = (1 + math.sqrt(1 + 4 * momentum * momentum)) / 2
-        ahead = new + (momentum - 1) / grown * (new - z)
-        z, momentum = new, grown
-    return z
-
-
 # --------------------------------------------------------------------------------------------------- what is known beforehand
 
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     found = full.tails(p, t, calibrated) if t.method == "direct" else {}
-    if full.COORDINATES not in found:
+    if full.COORDINATES not in found or t.Lambda < p.facts["w_l1"] * (1 - 1e-12):  # the mean may lie outside of a smaller ball
         return {}
     return {DIRECT: min(math.sqrt(2 * t.Lambda * found[full.COORDINATES]), found[full.LONG])}
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
-from dpspec.algorithms.sets import project_l2
+from dpspec.algorithms.sets import project_l2, unkept
 from dpspec.algorithms.sparse import _central as central
 from dpspec.algorithms.sums import Sum
 from dpspec.models.door import Door
@@ -110,6 +110,8 @@ AUDIT_FACTOR = 16.0
 def accepts(p: Problem, t: Tunables) -> str | None:
     if p.task.form != "linear":
         return "the model is not linear"
+    if (outside := unkept(p, "l2", radius=t.ball)) is not None:
+        return outside
     if t.data == "full":  # no batches that could shift or be empty
         return None if t.kept <= p.d else f"kept = {t.kept} entries of {p.d} cannot be kept"
     return central.refusal(p, t)

@@ -24,7 +24,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
-from dpspec.algorithms.sets import project_l2
+from dpspec.algorithms.sets import project_l2, unkept
 from dpspec.algorithms.sparse import _central as central
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
@@ -123,7 +123,7 @@ AUDIT_FACTOR = 8.0
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
-    return "the model is not linear" if p.task.form != "linear" else central.refusal(p, t)
+    return "the model is not linear" if p.task.form != "linear" else unkept(p, "l2", radius=t.ball) or central.refusal(p, t)
 
 
 def sensitivity(p: Problem, t: Tunables) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
+from dpspec.algorithms.sets import unkept
 from dpspec.algorithms.sparse import _central as central
 from dpspec.algorithms.sparse.dp_sparse_optimization_heavy_tailed import ROBUST_FAULTS
 from dpspec.algorithms.sums import Sum, block_rows
@@ -94,7 +95,7 @@ def accepts(p: Problem, t: Tunables) -> str | None:
         return f"it estimates means, not a {p.task.what}"
     if p.facts.get("moment_order_x", p.facts.get("moment_order", 2.0)) < 2:
         return "its bounds need a second moment, and the declared one is of a lower order"
-    return None if t.kept <= p.d else f"kept = {t.kept} entries of {p.d} cannot be kept"
+    return unkept(p) if t.kept <= p.d else f"kept = {t.kept} entries of {p.d} cannot be kept"
 
 
 def sensitivity(p: Problem, t: Tunables) -> float:

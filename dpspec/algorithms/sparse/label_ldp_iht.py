@@ -19,6 +19,7 @@ from typing import Any
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
+from dpspec.algorithms.sets import unkept
 from dpspec.algorithms.sparse import _labels as labels
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
@@ -121,7 +122,7 @@ CARD = Card(
 def accepts(p: Problem, t: Tunables) -> str | None:
     if p.task.form != "linear":
         return "the model is not linear"
-    return labels.refusal(p, t)
+    return unkept(p, "l2", radius=t.ball) or labels.refusal(p, t)
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:

@@ -15,6 +15,7 @@ from typing import Any
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
+from dpspec.algorithms.sets import unkept
 from dpspec.algorithms.sparse import _labels as labels
 from dpspec.algorithms.sparse import _link as links
 from dpspec.models.door import Door
@@ -97,7 +98,8 @@ CARD = Card(
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
-    return links.refusal(p, t, t.ball * p.facts.get("x_linf", 3.0) * math.sqrt(t.kept)) or labels.refusal(p, t)
+    reach = t.ball * p.facts.get("x_linf", 3.0) * math.sqrt(t.kept)
+    return links.refusal(p, t, reach) or unkept(p, "l2", radius=t.ball) or labels.refusal(p, t)
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:

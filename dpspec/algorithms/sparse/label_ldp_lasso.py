@@ -18,7 +18,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
-from dpspec.algorithms.sets import Vector, soft_threshold
+from dpspec.algorithms.sets import Vector, soft_threshold, unkept
 from dpspec.algorithms.sparse import _labels as labels
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
@@ -85,7 +85,7 @@ CARD = Card(
 def accepts(p: Problem, t: Tunables) -> str | None:
     if p.task.form != "linear":
         return "the model is not linear"
-    return labels.refusal(p, t)
+    return unkept(p) or labels.refusal(p, t)
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:

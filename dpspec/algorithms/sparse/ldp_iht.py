@@ -32,7 +32,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
-from dpspec.algorithms.sets import Vector, hard_threshold, project_l2, shrink
+from dpspec.algorithms.sets import Vector, hard_threshold, project_l2, shrink, unkept
 from dpspec.algorithms.sparse.nldp_sparse_linear_regression import TAU1
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
@@ -184,7 +184,7 @@ def accepts(p: Problem, t: Tunables) -> str | None:
         return "covariance = general needs the spectrum (`assume eigenvalues in [a, b]`)"
     if t.radius == "thesis" and "noise_bound" not in p.facts:
         return "radius = thesis needs the bound of the noise (`assume noise-bounded(C)`)"
-    return None
+    return unkept(p, "l2", radius=2.0 if t.covariance == "general" else 1.0)
 
 
 def gradient_radius(p: Problem, t: Tunables) -> float:

@@ -23,7 +23,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate
-from dpspec.algorithms.sets import Vector, hard_threshold, project_l2, shrink
+from dpspec.algorithms.sets import Vector, hard_threshold, project_l2, shrink, unkept
 from dpspec.algorithms.sparse import _link as links
 from dpspec.algorithms.sparse.nldp_sparse_linear_regression import TAU1
 from dpspec.models.door import Door
@@ -130,7 +130,7 @@ CARD = Card(
 def accepts(p: Problem, t: Tunables) -> str | None:
     if p.task.form == "nonlinear" and p.n < t.T:
         return f"T = {t.T} batches need at least as many users"
-    return links.refusal(p, t, t.ball * t.tau1 * math.sqrt(t.kept))
+    return unkept(p, "l2", radius=t.ball) or links.refusal(p, t, t.ball * t.tau1 * math.sqrt(t.kept))
 
 
 def gradient_radius(p: Problem, t: Tunables) -> float:

@@ -35,7 +35,7 @@ import numpy as np
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
-from dpspec.algorithms.sets import Vector, soft_threshold
+from dpspec.algorithms.sets import Vector, soft_threshold, unkept
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
 from dpspec.privacy.channels.gaussian_ball_product import GaussianBallProduct
@@ -171,7 +171,7 @@ def accepts(p: Problem, t: Tunables) -> str | None:
         return f"the server inverts a matrix of {p.d} x {p.d} numbers"
     if "moment_order_y" in p.facts and p.facts["moment_order_y"] <= 2:
         return "the declared moment of y must have an order above 2 (E|y|^(2p) with p > 1)"
-    return None
+    return unkept(p)
 
 
 def product_channel(p: Problem, t: Tunables) -> GaussianBallProduct | GaussianProduct:

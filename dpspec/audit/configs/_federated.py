@@ -21,6 +21,7 @@ from dpspec.audit.configs._training import (
     relation,
     sampler_of,
     segments,
+    steered,
     switched_on,
 )
 from dpspec.audit.deployment import Deployment, deployment_of
@@ -41,9 +42,11 @@ def participants(keys: Keys) -> tuple[float, float]:
         if per is not None and not math.isclose(per, drawn, rel_tol=1e-2):
             keys.said(f"{keys.name('per_round')} is {per:g}, and {fraction:g} of {total:g} clients take part: {drawn:g}")
         return drawn, total
-    keys.raw("least")
     if per is None:
         raise refuse("DP674", "missing: clients_per_round, or fraction_fit")
+    least = keys.whole("least")
+    if least is not None and least > per:
+        raise refuse("DP672", f"{keys.name('least')} = {least}, and {keys.name('per_round')} = {per:g}: which of them take part?")
     if per > total:
         raise refuse("DP672", f"{keys.name('per_round')} = {per:g} of {total:g} clients")
     return per, total
@@ -83,7 +86,7 @@ def federated(keys: Keys, tool: Tool, averages: bool = False, count_default: flo
     local_training(keys)
     facts, style = facts_of(keys, tool), keys.word("style")
     counted = keys.number("count_noise")
-    adaptive = keys.flag("adaptive") or "adapt" in style or "adapt" in keys.word("strategy") or counted is not None
+    adaptive = keys.flag("adaptive") or "adapt" in style or "adapt" in keys.word("strategy") or counted is not None or steered(keys)
     if adaptive and counted is None:
         if count_default is None:
             raise refuse("DP674", "missing: count_noise_std, the noise on the count of clipped updates")
@@ -102,7 +105,7 @@ def federated(keys: Keys, tool: Tool, averages: bool = False, count_default: flo
                 at = _on_sum(noise.value, drawn if mean else 1.0)
                 cut = [Segment(rounds, 1.0, rate)] if wanted else segments(keys, at, rate, rounds)
                 kind = "full" if rate == 1.0 or sampler.value == "order" else sampler.value
-                subset = (int(drawn), int(total)) if total == int(total) else None
+                subset = (math.ceil(drawn), int(total)) if total == int(total) else None
                 run = Run(merged(cut), kind, at.clip, at.norm, count_noise=counted, subset=subset, unclipped=not equal.value, scale=scale)
                 conditions = "; ".join(c for c in (noise.condition, sampler.condition, equal.condition) if c)
                 runs.append((conditions, run, relation(keys, "fixed" if kind == "full" else kind)))

@@ -29,7 +29,8 @@ class Tool:
     ``sampler``: what its documentation runs when the configuration is silent; empty: nothing, so every reading is judged. ``accumulates``:
     whether its batch size is that of one backward pass, so that accumulation multiplies it. ``joint``: whether its noise for clips layer by
     layer is in proportion to all clips together; None: not documented. ``split``: one clip is divided among the layers. ``delta``: its
-    default. ``translate``: how its words become events.
+    default. ``steps_win``: a stated number of steps ends its run, whatever the epochs. ``per_batch``: its Poisson rate is one over the
+    number of batches that the loader had. ``translate``: how its words become events.
     """
 
     title: str
@@ -43,6 +44,8 @@ class Tool:
     accumulates: bool = True
     joint: bool | None = None
     split: bool = False
+    steps_win: bool = False
+    per_batch: bool = False
     delta: str = ""
     unit: str = "record"
     template: str = ""

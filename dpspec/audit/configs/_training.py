@@ -19,13 +19,18 @@ from dpspec.audit.deployment import Deployment, deployment_of
 from dpspec.audit.kinds import shown
 from dpspec.audit.words import NEIGHBOURS, relation_of
 
+#: How words of a sampler begin, by the law of its batches. A text with words of two laws, or with one of those below, says none.
 SAMPLERS = {
-    "poisson": ("poisson", "bernoulli", "independent", "uniform_with_replacement", "binomial"),
+    "poisson": ("poisson", "bernoulli", "independent", "binomial"),
     "shuffled": ("shuf", "permut", "epoch", "reshuffl"),
     "fixed": ("fixed", "without_replacement", "uniform_subset", "uniform_without", "swor"),
     "full": ("full", "none", "all", "no_sampling", "everyone"),
     "order": ("sequential", "in_order", "cyclic", "deterministic"),
 }
+_DENIED = ("non", "not", "no", "never", "as", "like")
+_HEDGED = ("account", "assum", "approx", "claim", "quasi", "pseudo", "with_replacement")
+#: Opacus has a sampler of this name, and it draws independent coins.
+_COINS = "uniform_with_replacement"
 _IN_WORDS = {
     "poisson": "batches are drawn by independent coins (Poisson)",
     "shuffled": "batches are cut from a permutation",
@@ -61,8 +66,7 @@ def batches(keys: Keys, tool: Tool) -> list[Choice]:
     if logical is not None:
         if accumulation is not None or workers is not None or batch is not None or device is not None:
             keys.said(f"one noisy step is on {logical:g} records; how they are computed changes nothing")
-        _agrees(keys, logical, batch, device, accumulation, workers)
-        return [Choice(logical)]
+        return _logical(keys, tool, logical, device if device is not None else batch, accumulation or 1, workers or 1)
     if device is not None:
         total = device * (accumulation or 1) * (workers or 1)
         made = f"{device:g} on a device x {accumulation or 1} accumulated x {workers or 1} devices"
@@ -85,17 +89,48 @@ def batches(keys: Keys, tool: Tool) -> list[Choice]:
     ]
 
 
-def _agrees(keys: Keys, logical: float, batch: float | None, device: float | None, accumulation: int | None, workers: int | None) -> None:
-    part = device if device is not None else batch
-    if part is None or (accumulation is None and workers is None):
-        return
-    total = part * (accumulation or 1) * (workers or 1)
-    if total != logical and part * (accumulation or 1) != logical and part != logical:
-        raise refuse("DP672", f"{keys.name('logical')} = {logical:g}, and the parts make {total:g}")
+#: Words of a batch that say whose it is: that of all workers.
+_OF_ALL = ("global", "total", "effective", "target", "init_value")
 
 
-def length(keys: Keys, rate: float, n: float | None, batch: float | None) -> int:
-    """Steps of the whole run; epochs have 1/rate steps, rounded up over the run (down in each epoch where the last batch is dropped)."""
+def _logical(keys: Keys, tool: Tool, logical: float, part: float | None, accumulation: int, workers: int) -> list[Choice]:
+    """A stated batch of one noisy step beside the parts that it is computed in."""
+    name = keys.name("logical")
+    if part is not None and part * accumulation * workers != logical and (accumulation > 1 or workers > 1):
+        restated = part == logical and (accumulation == 1 or not tool.accumulates)
+        if not (restated or part * accumulation == logical):
+            raise refuse("DP672", f"{name} = {logical:g}, and the parts make {part * accumulation * workers:g}")
+    elif part is not None and workers > 1:
+        return [Choice(logical)]  # the parts of all workers make it
+    if workers == 1 or not tool.accumulates:
+        return [Choice(logical)]
+    if _says(name.replace(".", "_"), _OF_ALL):
+        if part is not None:
+            raise refuse("DP672", f"{name} = {logical:g}, and the parts of {workers} workers make {part * accumulation * workers:g}")
+        return [Choice(logical)]
+    return [
+        Choice(logical, f"{name} counts the records of all {workers} workers"),
+        Choice(logical * workers, f"{name} counts the records of one of {workers} workers"),
+    ]
+
+
+def rates(keys: Keys, tool: Tool, stated: float | None) -> list[Choice]:
+    """What a stated rate is multiplied by: it may be that of one pass of several that are accumulated."""
+    accumulation = keys.whole("accumulation")
+    if stated is None or accumulation is None or accumulation == 1 or not tool.accumulates:
+        return [Choice(1)]
+    if keys.has("batch", "device_batch", "logical", "physical") and keys.has("n"):
+        return [Choice(1)]  # the batch tells, and the two have to agree
+    name = keys.name("rate")
+    return [
+        Choice(1, f"{name} is that of one noisy step"),
+        Choice(accumulation, f"{name} is that of one of {accumulation} accumulated passes"),
+    ]
+
+
+def length(keys: Keys, tool: Tool, rate: float, n: float | None, batch: float | None) -> int:
+    """Steps of the whole run; epochs have 1/rate steps, rounded up over the run (down in each epoch where the last batch is dropped). Where
+    steps and epochs say two numbers and the tool does not say which wins: the larger one."""
     steps = keys.number("steps", -1)
     epochs, per = keys.number("epochs"), keys.whole("steps_per_epoch")
     drop = keys.flag("drop_last")
@@ -105,7 +140,10 @@ def length(keys: Keys, rate: float, n: float | None, batch: float | None) -> int
         if epochs is not None:
             of_epochs = math.ceil(epochs / rate - 1e-9)
             if abs(of_epochs - steps) > max(epochs, 1, 0.01 * steps):
-                keys.said(f"{keys.name('steps')} {steps:g} is taken; {keys.name('epochs')} {epochs:g} would be {of_epochs} steps")
+                taken = int(steps) if tool.steps_win else max(int(steps), of_epochs)
+                said = f"{keys.name('steps')} is {steps:g}, and {keys.name('epochs')} {epochs:g} would be {of_epochs} steps"
+                keys.said(f"{said}: {taken} are taken")
+                return taken
         return int(steps)
     if epochs is None:
         raise refuse("DP674", "missing: epochs, or steps")
@@ -120,15 +158,29 @@ def length(keys: Keys, rate: float, n: float | None, batch: float | None) -> int
     return max(math.ceil(epochs / rate - 1e-9), 1)
 
 
+def _laws(word: str, tool: Tool) -> list[str]:
+    """The laws of :data:`SAMPLERS` that a text names; none where it says more than a name."""
+    if _COINS in word and tool.sampler == "poisson":
+        word = word.replace(_COINS, "poisson")
+    if word != "no_sampling" and (_says(word, _DENIED, whole=True) or _says(word, _HEDGED)):
+        return []
+    return [name for name, spelt in SAMPLERS.items() if _says(word, spelt, whole=name == "full")]
+
+
+def _says(text: str, words: Sequence[str], whole: bool = False) -> bool:
+    """Whether one of ``words`` begins at (``whole``: is) a word of ``text``; words stand between underscores."""
+    return any(f"_{w}_" in f"_{text}_" if whole else f"_{w}" in f"_{text}" for w in words)
+
+
 def sampler_of(keys: Keys, tool: Tool) -> list[Choice]:
     poisson, word, shuffle = keys.flag("poisson"), keys.word("sampler"), keys.raw("shuffle")
     if word:
-        for name, spelt in SAMPLERS.items():
-            if any(w in word for w in spelt):
-                if poisson is not None and poisson != (name == "poisson"):
-                    raise refuse("DP672", f"{keys.name('poisson')} and {keys.name('sampler')} contradict each other")
-                return [Choice(name)]
-        raise refuse("DP672", f"unknown sampler {word!r}", f"known: {', '.join(SAMPLERS)}")
+        found = _laws(word, tool)
+        if len(found) != 1:
+            raise refuse("DP672", f"unknown sampler {word!r}", f"one of {', '.join(SAMPLERS)}")
+        if poisson is not None and poisson != (found == ["poisson"]):
+            raise refuse("DP672", f"{keys.name('poisson')} and {keys.name('sampler')} contradict each other")
+        return [Choice(found[0])]
     if poisson is True:
         return [Choice("poisson")]
     if poisson is False or shuffle not in (None, False):
@@ -212,6 +264,10 @@ def _levels(keys: Keys, tool: Tool, clip: float, norm: float, layers: int) -> li
     stated = [m for m in ("multiplier", "noise_std", "sigma") if keys.has(m)]
     if len(stated) > 1:
         raise refuse("DP672", f"{' and '.join(keys.name(m) for m in stated)} both state the noise")
+    if deviation is not None and not keys.has("clip"):
+        raise refuse("DP674", f"missing: clip_norm, which {keys.name('noise_std')} = {deviation:g} is compared with")
+    if sigma is not None and not keys.has("clip"):
+        return [Choice(Noise(clip, norm, [sigma]), f"{keys.name('sigma')} is a multiple of the clip")]
     if sigma is not None:
         if clip == 1.0:
             return [Choice(Noise(clip, norm, None, sigma))]
@@ -275,7 +331,7 @@ def segments(keys: Keys, noise: Noise, rate: float, steps: int) -> list[Segment]
     every = keys.word("every")
     if every and every not in ("epoch", "step"):
         raise refuse("DP672", f"{keys.name('every')} must be epoch or step, not {every!r}")
-    span = 1 if every == "step" else max(round(1 / rate), 1)
+    span = 1 if every == "step" else _epoch(keys, rate)
     turns = math.ceil(steps / span)
     if keys.has("gamma") and not kind:
         kind = "exponential"
@@ -300,6 +356,22 @@ def segments(keys: Keys, noise: Noise, rate: float, steps: int) -> list[Segment]
     what = "step" if every == "step" else f"epoch of {span} steps"
     keys.said(f"noise over clip by {what}: {', '.join(f'{z:.4g}' for z in levels[:6])}{', ...' if len(levels) > 6 else ''}")
     return [Segment(min(span, steps - i * span), z, rate) for i, z in enumerate(levels[:turns])]
+
+
+def _epoch(keys: Keys, rate: float) -> int:
+    """Steps between two changes. Where an epoch is no whole number of steps, that which leaves the least noise: the lower number where
+    noise over clip falls from turn to turn, the upper one where it rises."""
+    low, near, high = math.floor(1 / rate + 1e-9), round(1 / rate), math.ceil(1 / rate - 1e-9)
+    listed = keys.raw("multiplier")
+    if isinstance(listed, list) and len(listed) > 1:
+        levels = [keys.checked(keys.name("multiplier"), z) for z in listed]
+        falls, rises = levels == sorted(levels, reverse=True), levels == sorted(levels)
+    else:
+        noise, clip = keys.number("gamma") or 1.0, keys.number("clip_gamma") or 1.0
+        if not keys.has("noise_std", "sigma"):
+            clip = 1.0  # the noise is in proportion to the clip
+        falls, rises = noise <= 1.0 <= clip, noise >= 1.0 >= clip
+    return max(low if falls else high if rises else near, 1)
 
 
 # ------------------------------------------------------------------------------------------------------------ the whole
@@ -341,10 +413,13 @@ def on_mean(keys: Keys) -> bool:
     word = keys.word("noise_on")
     if not word:
         return False
-    if any(w in word for w in ("mean", "average", "averag", "after", "update")):
-        return True
-    if any(w in word for w in ("sum", "before", "total")):
-        return False
+    sum_, mean = _says(word, ("sum", "total")), _says(word, ("mean", "averag", "avg", "divi"))
+    if sum_ != mean and not _says(word, _DENIED, whole=True):
+        before, after = _says(word, ("before",)), _says(word, ("after",))
+        if not (before or after):
+            return mean
+        if before != after and (after or mean):  # before the mean it is on the sum; before the sum it is on each record
+            return mean and after
     raise refuse("DP672", f"{keys.name('noise_on')} must be sum or mean, not {word!r}")
 
 
@@ -372,11 +447,19 @@ def facts_of(keys: Keys, tool: Tool) -> dict[str, Any]:
     return facts
 
 
+def steered(keys: Keys) -> bool:
+    """Whether the configuration says how a clip is to follow the records, which only an adaptive one does."""
+    return any(
+        _says(name.rsplit(".", 1)[-1], ("target", "clipbound", "clip_norm", "max_clipbound", "min_clipbound", "clipping_learning_rate"))
+        for name, _ in keys.all("clip_rule")
+    )
+
+
 def count_noise(keys: Keys, style: str) -> float | None:
     """The noise on the count that adaptive clipping releases; None without adaptive clipping."""
     adaptive = keys.flag("adaptive")
     stated = keys.number("count_noise")
-    if not (adaptive or "adapt" in style or stated is not None) or adaptive is False:
+    if not (adaptive or "adapt" in style or stated is not None or steered(keys)) or adaptive is False:
         return None
     if stated is None:
         raise refuse(
@@ -415,22 +498,38 @@ def training(keys: Keys, tool: Tool) -> Deployment:
     counted = count_noise(keys, style)
     stated_rate, mean = keys.number("rate", 0.0, 1.0, above=True), on_mean(keys)
     levels, sizes, samplers = noises(keys, tool), batches(keys, tool), sampler_of(keys, tool)
-    runs: list[tuple[str, Run, str]] = []
-    for size, noise, sampler in itertools.product(sizes, levels, samplers):
-        batch = size.value
-        rate = _rate(keys, stated_rate, batch, n, sampler.value)
-        run = _one(keys, noise.value, rate, batch, n, mean, wanted, sampler.value)
-        run = replace(run, shift=microbatched(keys, batch), count_noise=counted, records=records)
-        conditions = "; ".join(c for c in (size.condition, noise.condition, sampler.condition) if c)
-        runs.append((conditions, run, relation(keys, sampler.value)))
     unit = str(keys.raw("unit") or ("user" if records > 1 else tool.unit))
+    single = "" if keys.has("records") or of_a_record(unit) else f"each {unit} has one record"
+    runs: list[tuple[str, Run, str]] = []
+    for size, noise, sampler, passes in itertools.product(sizes, levels, samplers, rates(keys, tool, stated_rate)):
+        batch = size.value
+        rate = _rate(keys, tool, stated_rate, batch, n, sampler.value)
+        if rate * passes.value > 1:
+            raise refuse("DP672", f"{keys.name('rate')} = {rate:g} in each of {passes.value} accumulated passes: the rate is above 1")
+        run = _one(keys, tool, noise.value, rate * passes.value, batch, n, mean, wanted, sampler.value)
+        run = replace(run, shift=microbatched(keys, batch), count_noise=counted, records=records)
+        conditions = "; ".join(c for c in (size.condition, noise.condition, sampler.condition, passes.condition, single) if c)
+        runs.append((conditions, run, relation(keys, sampler.value)))
     told = _told(keys, tool, runs)
     keys.finish()
     notes = tuple(dict.fromkeys((*keys.notes, *told)))
     return configured(tool, runs, claim, unit, n, facts, notes, wanted)
 
 
-def _rate(keys: Keys, stated: float | None, batch: float | None, n: float | None, sampler: str) -> float:
+def of_a_record(unit: str) -> bool:
+    """Whether a unit is what the training set lists, so that one of it is one record."""
+    return word_of(unit).removesuffix("_level").rstrip("s") in _RECORDS
+
+
+_RECORDS = frozenset(
+    (
+        *("record", "example", "sample", "instance", "row", "tuple", "item", "datapoint", "data_point", "observation", "entry", "event"),
+        *("image", "document", "text", "sentence", "sequence", "message", "post", "review", "session", "visit", "report"),
+    )
+)
+
+
+def _rate(keys: Keys, tool: Tool, stated: float | None, batch: float | None, n: float | None, sampler: str) -> float:
     if sampler == "full":
         return 1.0
     if stated is not None:
@@ -441,11 +540,17 @@ def _rate(keys: Keys, stated: float | None, batch: float | None, n: float | None
         raise refuse("DP674", "missing: sample_rate, or batch_size and the number of records")
     if batch > n:
         raise refuse("DP672", f"a batch of {batch:g} records of {n:g}: the rate is above 1")
+    if tool.per_batch and sampler == "poisson" and keys.flag("drop_last"):
+        found = 1 / max(math.floor(n / batch + 1e-9), 1)
+        keys.said(f"{tool.title} samples at one over the number of whole batches: {found:.6g}")
+        return found
     return batch / n
 
 
-def _one(keys: Keys, noise: Noise, rate: float, batch: float | None, n: float | None, mean: bool, wanted: bool, sampler: str) -> Run:
-    steps = length(keys, rate, n, batch)
+def _one(
+    keys: Keys, tool: Tool, noise: Noise, rate: float, batch: float | None, n: float | None, mean: bool, wanted: bool, sampler: str
+) -> Run:
+    steps = length(keys, tool, rate, n, batch)
     if mean and noise.deviation is not None:
         size = batch if batch is not None else n * rate if n is not None else None
         if size is None:
@@ -459,7 +564,7 @@ def _one(keys: Keys, noise: Noise, rate: float, batch: float | None, n: float | 
     else:
         cut = segments(keys, noise, rate, steps)
     if sampler == "order":
-        span = max(round(1 / rate), 1)
+        span = max(math.floor(1 / rate + 1e-9), 1)  # a record stands in one of so many batches in a row, or is in more of them
         cut = [Segment(max(math.ceil(s.steps / span), 1), s.multiplier, 1.0) for s in cut]
     return Run(merged(cut), "full" if sampler == "order" else sampler, noise.clip, noise.norm)
 

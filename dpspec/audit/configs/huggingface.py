@@ -19,6 +19,7 @@ TOOL = Tool(
     ),
     rank=4,
     joint=True,
+    steps_win=True,
     delta="1/n",
     template="""\
 # A private run of a Hugging Face trainer. Audit it as it stands: dpspec audit THIS-FILE

@@ -16,6 +16,7 @@ TOOL = Tool(
     rank=2,
     sampler="poisson",
     joint=True,
+    per_batch=True,
     template="""\
 # A DP-SGD run with Opacus. Audit it as it stands: dpspec audit THIS-FILE
 tool: opacus

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpspec.audit.component import Breach, Component, Context, assuming
+from dpspec.audit.component import Breach, Component, Context, Missing, assuming
 from dpspec.audit.event import Event
 from dpspec.audit.events._additive import laplace_losses, laplace_sensitivity, norm_of
 from dpspec.audit.events._common import grouped
@@ -20,6 +20,8 @@ def thresholded(event: Event, context: Context, whole: Component, power: float) 
     (each of its ``contributions``) can have; left out, as many as the sensitivity allows: ``keys * first_count^power <= top^power``.
     ``first_count``: largest count of such a key; left out, 1, or what the sensitivity allows with the stated number of keys.
     """
+    if event.number("threshold") is None:
+        raise Missing("threshold")
     m = event.number("contributions") or 1.0
     if m > 1:
         whole = grouped(whole, m)

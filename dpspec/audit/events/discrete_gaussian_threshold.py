@@ -14,7 +14,7 @@ from dpspec.audit.kinds import L2, Kind
 KIND = Kind(
     "discrete Gaussian noise on integer counts with private keys, released at or above a threshold",
     (*L2, "sigma", "threshold", "first_count", "keys"),
-    (("sigma",), ("threshold",)),
+    (("sigma",),),
     contributions=True,
     aliases=(),
     attained="a key that one unit alone has, and a count that is the sensitivity larger",

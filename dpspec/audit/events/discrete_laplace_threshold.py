@@ -14,7 +14,7 @@ from dpspec.audit.kinds import L1, Kind
 KIND = Kind(
     "two-sided geometric noise on integer counts with private keys, released at or above a threshold",
     (*L1, "scale", "epsilon", "threshold", "first_count", "keys"),
-    (("scale", "epsilon"), ("threshold",)),
+    (("scale", "epsilon"),),
     contributions=True,
     aliases=("geometric_threshold", "threshold_geometric"),
     attained="a key that one unit alone has, and a count that is the sensitivity larger",

@@ -14,7 +14,7 @@ from dpspec.audit.kinds import L2, Kind, Sort
 KIND = Kind(
     "Gaussian noise on a histogram with private keys, released above a threshold",
     (*L2, "sigma", "threshold", "first_count", "keys", "noise_on"),
-    (("sigma",), ("threshold",)),
+    (("sigma",),),
     sorts={"noise_on": Sort("", form="word", words=("reals", "integers"))},
     contributions=True,
     aliases=("threshold_gaussian",),

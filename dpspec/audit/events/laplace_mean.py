@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from dpspec.audit.component import Breach, Component, Context, Missing, laplace_release
+from dpspec.audit.component import Breach, Component, Context, Missing, assuming, laplace_release
 from dpspec.audit.conversions import laplace_cdf
 from dpspec.audit.event import Event
 from dpspec.audit.events._additive import ratio
 from dpspec.audit.kinds import Kind
 from dpspec.audit.pairs import Array, cells
+from dpspec.audit.words import REPLACING
 
 KIND = Kind(
     "sum divided by the number of records, plus Laplace noise scaled by that number",
@@ -28,7 +29,9 @@ def model(event: Event, context: Context) -> list[Component]:
     losses = mean_losses(event)
     private = event.fields.get("n_public") is False and not context.replacing and context.neighbouring != "zero_out"
     if not private:
-        return [laplace_release(event.what, max(losses.values()))]
+        found = [laplace_release(event.what, max(losses.values()))]
+        open_ = event.fields.get("n_public") is None and context.neighbouring != "zero_out" and context.neighbouring not in REPLACING
+        return assuming(found, "the number of records is public, and the same for neighbours (n_public)") if open_ else found
     loss = max(losses.values())
     if loss == 0 or math.isinf(loss) or width == 0:
         return [laplace_release(event.what, loss if width > 0 else 0.0)]

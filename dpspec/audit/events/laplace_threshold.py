@@ -14,7 +14,7 @@ from dpspec.audit.kinds import L1, Kind, Sort
 KIND = Kind(
     "Laplace noise on a histogram with private keys, released above a threshold",
     (*L1, "scale", "epsilon", "threshold", "first_count", "keys", "noise_on"),
-    (("scale", "epsilon"), ("threshold",)),
+    (("scale", "epsilon"),),
     sorts={"noise_on": Sort("", form="word", words=("reals", "integers"))},
     contributions=True,
     aliases=("threshold_laplace",),

@@ -24,8 +24,8 @@ def model(event: Event, context: Context) -> list[Component]:
     found = inner(event, context)
     bad = next((c for c in found if c.breach or c.unknown or not math.isfinite(c.pure) or c.slack), None)
     if bad is not None:
-        if bad.breach:
-            return found
+        if bad.breach and bad.breach.delta >= 1:
+            return found  # what is certain in every attempt is certain of the accepted one
         return [Component(event.what, unknown=bad.unknown or f"{event.what}: private selection is modelled for pure steps only")]
     if event.number("limit") is not None:
         return [Component(event.what, unknown=f"{event.what}: a limit on the attempts with a fallback output needs its own argument")]

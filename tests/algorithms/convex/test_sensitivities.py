@@ -19,8 +19,8 @@ from dpspec.algorithms.convex_erm import (
     dp_svrg_pp,
     output_perturbation,
 )
-from dpspec.algorithms.convex_erm._mirror import Geometry
 from dpspec.algorithms.convex_erm._solve import stationary
+from dpspec.algorithms.mirror import Geometry
 from dpspec.algorithms.sets import ConstraintSet
 from dpspec.data.records import Records
 from dpspec.spec.expr import Num

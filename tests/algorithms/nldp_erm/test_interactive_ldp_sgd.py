@@ -19,7 +19,7 @@ from dpspec.data.records import Records
 from dpspec.privacy.calibrate import Budget
 from dpspec.privacy.schedule import draws
 from dpspec.spec.expr import num
-from dpspec.spec.model import Ball
+from dpspec.spec.model import Ball, Box
 from tests.algorithms.support import logistic, minimise, plan, study, tunables
 
 PURE = Budget(epsilon="2")
@@ -144,6 +144,16 @@ def test_the_bound_is_the_formula_with_the_length_of_the_half_sphere():
     (bound,) = module.explicit_bounds(p, t, c).values()
     assert t.reach == R
     assert bound == pytest.approx(R**2 / (2 * 0.25 * 10) + 0.25 * (G**2 + V / 100) / 2, rel=1e-9)
+
+
+def test_the_slope_of_the_ridge_counts_the_whole_length_of_a_weight():
+    """Over the box [10, 10.1]^3 every step of the ridge is lam |w| long, lam 10 sqrt(3) at the least; the diameter of the box is 0.17."""
+    low, high, lam = Fraction(10), Fraction(101, 10), 0.2
+    p = problem(1000, 3, l2=lam)
+    p.task.over = Box(low=num(low), high=num(high))
+    t = tunables(module, p, channel="hemisphere", T=10, eta=Fraction(1, 4), reach=1)
+    (bound,) = module.explicit_bounds(p, t, plan(module, p, t, PURE)).values()
+    assert bound >= 0.25 * (1 + lam * 10.1 * math.sqrt(3)) ** 2 / 2
 
 
 def test_what_takes_the_bound_away():

@@ -14,6 +14,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Problem
 from dpspec.algorithms.sets import Vector, constraint_set, project_l2
+from dpspec.numeric import norms
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,10 @@ class Geometry:
     def l2(self) -> float:
         """max |u|_2 over the unit set."""
         return math.sqrt(self.d) if self.kind == "linf" else 1.0
+
+    def norm(self, v: Vector) -> float:
+        """|v|_C: the norm of the set, of the simplex |.|_1."""
+        return norms.length(v, "l1" if self.kind == "simplex" else self.kind)  # type: ignore[arg-type]
 
     def step(self, u: Vector, g: Vector) -> Vector:
         """argmin of <g, v> + V(v, u) over the unit set."""

@@ -1,0 +1,1 @@
+"""The language server: what editors show, as pure functions, and the wiring."""

@@ -1,0 +1,10 @@
+"""For each field: what is changed in the example first, and then a weaker value of this field."""
+
+WEAKER = {
+    "l1_sensitivity": ({}, 2),
+    "sensitivity": ({"l1_sensitivity": None, "sensitivity": 1}, 2),
+    "clip_norm": ({"l1_sensitivity": None, "clip_norm": 1}, 2),
+    "norm_bound": ({"l1_sensitivity": None, "norm_bound": 1}, 2),
+    "scale": ({}, 1),
+    "clamp": ({}, 1),
+}
