@@ -88,7 +88,7 @@ def weight(p: Problem) -> float:
 
 
 def steps(p: Problem) -> int:
-    return int(2 ** max(4, min(36, 47 - math.ceil(math.log2(p.n)))))
+    return int(2 ** max(4, min(30, 47 - math.ceil(math.log2(p.n)))))
 
 
 def mechanism(p: Problem) -> Mechanism:
