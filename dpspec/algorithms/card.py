@@ -131,6 +131,9 @@ class Card:
         if odd := set(self.trust) - {*self.tunables, *self.options}:
             raise ValueError(f"{self.id}: trust names {', '.join(sorted(odd))}, which is no setting")
 
+    #: Whether a covariance is centred by the algorithm itself, so that its name needs no mean of 0.
+    centres: bool = False
+
     #: ``several``: it knows the loss by its certified constants, values and gradients alone, so it serves losses of several margins too
     #: (multinomial: K x d weights). ``one``: its proof or its code needs phi(<w, x>, y), and such losses are refused.
     margins: Literal["one", "several"] = "one"

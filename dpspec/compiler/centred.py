@@ -3,8 +3,9 @@
 The algorithms for second moments subtract no mean: they estimate E x x^T, as the documents do, who assume a mean of 0. E x x^T is
 the covariance only then; otherwise it is the covariance plus m m^T, and a constant record has a "covariance".
 
-``covariance(x)`` is therefore refused where a mean of 0 is ruled out, by a domain with coordinates of one sign or by the law of the
-``simulate`` block, and planned under its right name, ``second-moment(x)``, with a warning, where nobody says anything.
+An algorithm whose card ``centres`` subtracts a mean itself, and is what `by auto` takes for ``covariance(x)`` where nobody says that it
+is 0. By any other algorithm ``covariance(x)`` is refused where a mean of 0 is ruled out, by a domain with coordinates of one sign or by
+the law of the ``simulate`` block, and planned under its right name, ``second-moment(x)``, with a warning, where nobody says anything.
 ``precision(x)`` and ``subspace(x, k)`` are defined by the second moment (docs/language.md): a warning where the mean may be another one, an
 error where the domain rules 0 out.
 
@@ -30,7 +31,7 @@ WORDS: Final = frozenset(word for word, a in ASSUMPTIONS.items() if a.centred)
 
 def centred(draft: Draft[Calibrated]) -> Draft[Calibrated]:
     """DP222 for every task whose name needs a mean of 0 that nothing says."""
-    tasks = [(r, r.release.task) for r in draft.releases if of(r.release.task).centred(r.release.task)]
+    tasks = [(r, r.release.task) for r in draft.releases if of(r.release.task).centred(r.release.task) and not r.module.CARD.centres]
     if not tasks:
         return draft
     declared, mean = _declared(draft), _mean_of_law(draft)

@@ -120,12 +120,21 @@ def _best(draft: Draft[Certified], release: Certified) -> tuple[Draft[Certified]
 
     path: Path = (*release.path, "by", "algorithm")
     choices = [consider(draft, release, module) for module in all_modules() if module.CARD.role == "algorithm"]
-    ordered = sorted(choices, key=_rank)
+    centred = _uncertain_mean(draft, release)
+    ordered = sorted(choices, key=lambda c: (centred and c.chosen is not None and not c.chosen.module.CARD.centres, *_rank(c)))
     candidates = tuple(c.candidate for c in ordered)
     best = next((c.chosen for c in ordered if c.chosen is not None), None)
     if best is not None:
         return draft, replace(best, candidates=candidates)
     return _nobody(draft, release, ordered, path), replace(release, candidates=candidates)
+
+
+def _uncertain_mean(draft: Draft[Certified], release: Certified) -> bool:
+    """Whether the question means what it says only for a mean of 0, another name is ready for the rest, and nobody says that it is 0."""
+    from dpspec.compiler.centred import why_centred
+
+    task = of(release.problem.task)
+    return task.centred(release.problem.task) and task.uncentred(release.problem.task) is not None and why_centred(draft) is None
 
 
 def _nobody(draft: Draft[Certified], release: Certified, ordered: list[Choice], path: Path) -> Draft[Certified]:

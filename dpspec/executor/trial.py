@@ -144,7 +144,7 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
                 t = laws[name].enforced(draft, release, problem, measure, t, (cell.seed, trial))
             errors[name].append(measure.of(estimate.theta, t))
             own = None if fixed is None or task.bounded_reference is None else task.bounded_reference(mine, release.tunables or {})
-            bounded = task.bounded(t, own)
+            bounded = t if release.module.CARD.centres else task.bounded(t, own)
             if bounded is not t:
                 judged[name].append(measure.of(estimate.theta, bounded))
             nothing = task.trivial(problem)

@@ -126,13 +126,14 @@ class Conditions:
 
     def count(self, records: Rows) -> int:
         """How many records satisfy them."""
-        total = 0
-        for x, y in records.blocks(ROWS):
-            kept = np.ones(x.shape[0], dtype=bool)
-            for part in self.parts:
-                kept &= part.holds(x, y)
-            total += int(np.count_nonzero(kept))
-        return total
+        return sum(int(np.count_nonzero(self.hold(x, y))) for x, y in records.blocks(ROWS))
+
+    def hold(self, x: Any, y: Any) -> NDArray[np.bool_]:
+        """Of each record of a block, whether all of them do."""
+        kept = np.ones(x.shape[0], dtype=bool)
+        for part in self.parts:
+            kept &= part.holds(x, y)
+        return kept
 
 
 @dataclass(frozen=True, slots=True)

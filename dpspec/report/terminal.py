@@ -184,15 +184,28 @@ def record_text(record: Mapping[str, Any], *, color: bool = False) -> str:
     for name, out in record["outputs"].items():
         if "file" in out:
             outputs.append(f"{name}: {', '.join(f'{k} {tuple(v)}' for k, v in out['shapes'].items())} in {out['file']}")
-        else:
+        elif "name" not in out["values"]:
             for key, values in out["values"].items():
                 outputs.append(f"{name}.{key} = {vector(values)}")
     lines += list(block("outputs", outputs, color))
+    if rows := [row for name, out in record["outputs"].items() for row in statistics_rows(name, out.get("values", {}))]:
+        lines += ["", *table(("release", "what", "value", "standard error", "95% interval of the noise"), rows), ""]
     if entry := record.get("ledger"):
         late = "" if entry["committed"] else "; its commit could not be written, so it stays open"
         lines += list(block("ledger", [f"entry {entry['entry']} of account {entry['account']}{late}"], color))
     lines += list(block("not shown", ["the error, residuals and statistics of the data: they would be further releases"], color))
     return "\n".join(lines)
+
+
+def statistics_rows(release: str, values: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """A row for each named number of a release: its value, the standard error of its noise, and the interval that it is known to lie in;
+    of a quantile, by what share of the records its rank may be off."""
+    for i, name in enumerate(values.get("name", ())):
+        error = f"{values['standard_error'][i]:.4g}" if "standard_error" in values else "-"
+        around = f"[{values['low'][i]:.6g}, {values['high'][i]:.6g}]" if "low" in values else "-"
+        if "rank_error" in values:
+            around = f"rank off by {values['rank_error'][i]:.2%} at most"
+        yield release, str(name), f"{values['value'][i]:,.6g}", error, around
 
 
 def ratio_text(c: Mapping[str, Any]) -> tuple[str, str, str]:

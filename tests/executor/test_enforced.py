@@ -327,6 +327,8 @@ PRIVATE = "private, unit person, neighbours replace-one"
 def codes(what: str, domain: str = "", law: str = "", model: str = "central", assume: str = "") -> set[tuple[str, str]]:
     simulate = f"simulate\n  x ~ {law}\nstudy\n  trials 2, seed 1\n" if law else ""
     text = F14.format(status=PRIVATE, domain=domain, model=model, what=what, simulate=simulate)
+    if model == "central" and what.startswith(("covariance", "second-moment")):  # `by auto` centres where nobody says that the mean is 0
+        text = text.replace(f"estimate {what}", f"estimate {what}\n  by dp-covariance-gaussian")
     if assume:
         text = text.replace("release a", f"assume\n  {assume}\nrelease a")
     return {(d.code, d.severity) for d in compile_draft(parsed(text)).diagnostics if d.code == "DP222"}
@@ -367,7 +369,7 @@ def test_without_a_word_a_covariance_is_planned_as_a_second_moment() -> None:
     assert codes("covariance(x)", domain, assume="centred of y") == WARNING
     from dpspec.compiler.plan import make_plan
 
-    text = F14.format(status=PRIVATE, domain=domain, model="central", what="covariance(x)", simulate="")
+    text = F14.format(status=PRIVATE, domain=domain, model="central", what="covariance(x)\n  by dp-covariance-gaussian", simulate="")
     (release,) = make_plan(parsed(text), check=False).to_json()["releases"]
     assert release["task"] == "estimate second-moment(x)"
     (release,) = make_plan(parsed(text.replace("release a", "assume\n  centred\nrelease a")), check=False).to_json()["releases"]

@@ -36,7 +36,7 @@ REPLACED: Final = math.sqrt(_D**2 * (1 + 4 * (2 - _D) ** 2)) * (1 + 1e-12)
 
 def steps(p: Problem) -> int:
     """K: as fine as sums of ``ROOM``*n of them allow."""
-    return int(2 ** max(4, min(36, 47 - math.ceil(math.log2(p.n)))))
+    return int(2 ** max(4, min(30, 47 - math.ceil(math.log2(p.n)))))
 
 
 def hidden(p: Problem) -> bool:

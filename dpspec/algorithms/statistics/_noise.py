@@ -157,8 +157,8 @@ def _cube(scale: float, size: int, outside: float) -> Law:
 
 
 def fine(n: float, size: float) -> float:
-    """A step, a power of two, such that ``ROOM``*n numbers of at most ``size`` are a sum below MOST, and at most 2^36 steps each."""
-    bits = max(4, min(36, 51 - math.ceil(math.log2(ROOM * max(n, 1)))))
+    """A step, a power of two, such that ``ROOM``*n numbers of at most ``size`` are a sum below MOST, and at most 2^30 steps each."""
+    bits = max(4, min(30, 51 - math.ceil(math.log2(ROOM * max(n, 1)))))
     return float(2.0 ** (math.ceil(math.log2(size)) - bits))
 
 

@@ -239,3 +239,23 @@ def test_a_release_carries_names_and_intervals(table) -> None:
     assert (out["low"] <= out["value"]).all()
     assert (out["value"] <= out["high"]).all()
     assert (out["standard_error"] == out["standard_error"][0]).all()
+
+
+@pytest.mark.parametrize(
+    ("what", "by"), [("mean(hours)", "ldp-column-mean"), ('count where sex = "Male"', "ldp-count"), ("histogram(sex)", "ldp-histogram")]
+)
+def test_reports_of_users_are_unbiased_and_their_spread_is_stated(table, what: str, by: str) -> None:
+    """60 runs; in a study the average of reports is drawn from its own law."""
+    text = SPEC.format(what=what, relation="replace-one", budget="epsilon = 1", by="", y="", n=N).replace("central", "nldp")
+    found = compile_draft(parse_text(text, surface="dps"))
+    assert found.releases[0].module.CARD.id == by
+    truth = answer(found, table)
+    records, _ = bind.enforced(found, load(found.analysis.data, memory=table, values=bind.values(found)).records)
+    r, runs = found.releases[0], []
+    for seed in range(60):
+        meter = Release(r.calibrated, StudyNoise(seed), mode="study", public=PublicRandomness(0))
+        runs.append(r.module.run(records, bind.bound_problem(found, r), r.tunables, meter))
+    errors = np.array([e.theta - truth for e in runs])
+    stated = np.median([np.ravel(e.extras["standard_error"]) for e in runs], axis=0)
+    assert (np.abs(errors.mean(axis=0)) < 5 * errors.std(axis=0) / math.sqrt(60)).all()
+    assert errors.std(axis=0) == pytest.approx(stated, rel=0.4)

@@ -1,0 +1,95 @@
+"""The jobs of docs/statistics.md run as they stand, and their answers are those of NumPy within their own intervals."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dpspec
+from dpspec.lang.printer import to_yaml
+from dpspec.lang.source import parse_text
+from dpspec.spec.words import STATISTICS
+
+TEXT = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text(encoding="utf-8")
+COLUMNS, RECORDS = re.findall(r"```dpspec\n(.*?)```", TEXT, re.DOTALL)
+MAKE, RUN = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(compile(MAKE, "docs/statistics.md", "exec"), names)
+    return names
+
+
+@pytest.fixture(scope="module")
+def record(made: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The page's own lines, from a file of the name that it uses."""
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "who-works-how-long.dps").write_text(COLUMNS, encoding="utf-8")
+    names = dict(made)
+    exec(
+        compile(
+            RUN.replace('"who-works', f'"{folder}/who-works').replace("print(record)", "shown = repr(record)"), "docs/statistics.md", "exec"
+        ),
+        names,
+    )
+    assert "95% interval of the noise" in names["shown"]
+    assert "Female" in names["shown"]
+    return names["record"]
+
+
+def test_every_answer_is_numpys_within_its_noise(made: dict[str, Any], record: Any) -> None:
+    """Intervals of 95 % fail by design; six times as wide ones do not."""
+    age, hours, sex = made["age"], made["hours"], made["sex"]
+    bands = np.histogram(age, [17, 30, 45, 65, 90])[0]
+    expected = {
+        "people": [age.size],
+        "older": [np.count_nonzero((age >= 65) & (sex == "Female"))],
+        "worked": [hours.sum()],
+        "middle": [age.mean()],
+        "spread": [age.var()],
+        "sexes": [np.count_nonzero(sex == "Female"), np.count_nonzero(sex == "Male")],
+        "bands": list(bands),
+    }
+    for name, numbers in expected.items():
+        out = record.outputs[name]
+        assert len(out["name"]) == len(numbers)
+        for value, low, high, error, truth in zip(out["value"], out["low"], out["high"], out["standard_error"], numbers, strict=True):
+            assert low <= value <= high
+            assert abs(value - truth) <= 6 * max(high - value, value - low)
+            assert 0 < error < 0.2 * max(truth, 100)
+
+
+def test_quantiles_are_close_in_rank(made: dict[str, Any], record: Any) -> None:
+    for name, column, shares in (("quartiles", "hours", (0.25, 0.5, 0.75)), ("typical", "age", (0.5,))):
+        out, v = record.outputs[name], made[column]
+        for value, share, room in zip(out["value"], shares, out["rank_error"], strict=True):
+            below, at = np.mean(v < value), np.mean(v <= value)
+            assert max(below - share, share - at, 0.0) <= 3 * room
+            assert room < 0.02
+
+
+def test_the_shape_of_the_records(made: dict[str, Any]) -> None:
+    x = np.column_stack([(made["age"] - 50) / 40, (made["hours"] - 50) / 50])
+    y = 0.3 * x[:, 0] + 0.5 * x[:, 1]
+    out = dpspec.plan(parse_text(RECORDS, surface="dps")).run({"age": made["age"], "hours": made["hours"]}, y).outputs
+    assert out["centre"]["theta"] == pytest.approx(x.mean(axis=0), abs=0.01)
+    assert out["shape"]["theta"] == pytest.approx(np.cov(x.T, bias=True), abs=0.005)
+    assert abs(out["directions"]["theta"][:, 0] @ np.linalg.eigh(x.T @ x)[1][:, -1]) > 0.99
+    assert out["weights"]["theta"] == pytest.approx([0.3, 0.5], abs=0.1)
+
+
+@pytest.mark.parametrize("text", [COLUMNS, RECORDS], ids=["columns", "records"])
+def test_both_surfaces(text: str) -> None:
+    parsed = parse_text(text, surface="dps")
+    assert parse_text(to_yaml(parsed.analysis), surface="yaml").analysis == parsed.analysis
+
+
+def test_the_page_names_every_word() -> None:
+    for word in set(STATISTICS) - {"precision"}:
+        assert f"`{word}" in TEXT, word
