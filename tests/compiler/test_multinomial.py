@@ -188,7 +188,7 @@ def test_algorithms_for_one_margin_refuse():
         if card.task != "minimise" or card.role != "algorithm" or card.margins == "several":
             continue
         budget = DEFAULTS["budget"] if "approx" in card.guarantees else "epsilon = 1"
-        text = SPEC.replace("privacy central", f"assume sparse(2)\n\nprivacy {card.models[0]}").format(
+        text = SPEC.replace("privacy central", f"assume\n  sparse(2)\n  moment(order 2, bound 1)\n\nprivacy {card.models[0]}").format(
             **{**DEFAULTS, "over": "ball(l2, 1)", "by": card.id, "budget": budget}
         )
         draft = compile_draft(parse_text(text, surface="dps"))

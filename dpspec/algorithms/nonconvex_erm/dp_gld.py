@@ -154,7 +154,7 @@ CARD = Card(
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
-    if p.loss is not None and p.loss.l1 < 0:
+    if p.loss is not None and (p.loss.l1 < 0 or (p.loss.group is not None and p.loss.group.weight < 0)):
         return "a penalty with a negative weight pushes its points away"
     return refused(p)
 
