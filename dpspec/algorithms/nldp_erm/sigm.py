@@ -11,8 +11,8 @@ distance of the polynomial its gamma, the noise of the reports its sigma. With a
     x' = P(z_k - alpha_(k+1) G_(k+1)/beta_k);  w = eta_k x' + (1 - eta_k) y_k;  y_(k+1) = ((A_(k+1) - B_(k+1)) y_k + B_(k+1) w)/A_(k+1)
 
 E f(y_k) - min f is of the order beta R^2/k^q + sigma R/sqrt(k) + k^(q-1) gamma: q = 1 does not let the bias grow, and is what one pass
-over reports takes; q = 2 is acceleration. The condition of the proof, alpha_i^2 beta_i <= B_i beta_(i-1), needs a >= beta_i/beta_(i-1);
-the printed a = 2^((q-1)/2) breaks it where noise dominates. Post-processing: it sees what the oracle says and nothing else.
+over reports takes; q = 2 is acceleration. The condition of the proof, alpha_i^2 beta_i <= B_i beta_(i-1), is a >= beta_i/beta_(i-1); the
+printed a = 2^((q-1)/2) breaks it where noise dominates. Post-processing: it sees what the oracle says and nothing else.
 
 Source: 000, section 5.1.8, Algorithm 5.1.38, Lemmas 5.1.5, 5.1.16; 001, section 4, Lemma 10 (Dvurechensky and Gasnikov 2016).
 """
