@@ -151,7 +151,7 @@ def constraint_set(s: model.Set | None, values: Mapping[str, Any]) -> Constraint
 
 def unkept(p: Any, *kept: Kind, radius: float | None = None) -> str | None:
     """Why a release would leave the set after `over` of a :class:`~dpspec.algorithms.card.Problem`, for an algorithm that stays inside the
-    sets of the kinds ``kept`` alone; ``radius``: of the l2 ball in which it stays."""
+    sets of the kinds ``kept`` alone; ``radius``: of the ball in which it stays."""
     over: Any = getattr(p.task, "over", None)
     if over is None or over.kind == "reals":
         return None
@@ -159,7 +159,7 @@ def unkept(p: Any, *kept: Kind, radius: float | None = None) -> str | None:
     if kind not in kept:
         others = f", or over an {' or '.join(kept)} ball" if kept else ""
         return f"it does not keep its release inside the set after `over` ({kind}): ask without a set{others}"
-    if kind == "l2" and radius is not None and radius > float(evaluate(over.radius, p.facts)) * (1 + 1e-12):
+    if radius is not None and radius > float(evaluate(over.radius, p.facts)) * (1 + 1e-12):
         return f"it keeps its release inside the ball of radius {radius:g}, and the set after `over` is smaller"
     return None
 

@@ -33,7 +33,7 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.objective import Objective
-from dpspec.algorithms.sets import Vector, project_l1
+from dpspec.algorithms.sets import Vector, project_l1, unkept
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
 from dpspec.privacy.channels.gaussian_ball_product import GaussianBallProduct
@@ -169,7 +169,7 @@ def accepts(p: Problem, t: Tunables) -> str | None:
         return "the set is no l1 ball (`minimise squared over ball(l1, 1)`)"
     if t.method == "direct" and p.d > LARGEST:
         return f"method = direct sends d*(d + 1)/2 numbers a user; d = {p.d} is above {LARGEST}: method = projection"
-    return None
+    return unkept(p, "l1", radius=t.Lambda)
 
 
 def method(p: Problem, t: Tunables) -> str:
