@@ -167,6 +167,8 @@ def accepts(p: Problem, t: Tunables) -> str | None:
         return "the loss is not (<w, x> - y)^2/2 alone, up to a factor"
     if getattr(p.task.over, "norm", "") != "l1":
         return "the set is no l1 ball (`minimise squared over ball(l1, 1)`)"
+    if t.Lambda > p.facts["w_l1"] * (1 + 1e-12):
+        return f"Lambda = {t.Lambda:g} exceeds the radius {p.facts['w_l1']:g} of the l1 ball after `over`: the estimate would lie outside"
     if t.method == "direct" and p.d > LARGEST:
         return f"method = direct sends d*(d + 1)/2 numbers a user; d = {p.d} is above {LARGEST}: method = projection"
     return unkept(p, "l1", radius=t.Lambda)
@@ -255,7 +257,7 @@ def minimiser(s: Vector, b: Vector, radius: float) -> Vector:
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     f = p.facts
-    if method(p, t) != "direct" or t.Lambda < f.get("w_l1", math.inf):
+    if method(p, t) != "direct" or t.Lambda < f["w_l1"] * (1 - 1e-12):
         return {}
     if not (t.r >= f.get("x_l2", math.inf) * (1 - 1e-12) and t.tau >= f.get("y_abs", math.inf) * (1 - 1e-12)):
         return {}
