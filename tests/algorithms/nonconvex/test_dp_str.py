@@ -87,6 +87,7 @@ def test_sampling_errors_are_below_what_the_bound_counts():
     assert saddles.sampling(1.0, 500, 500, 0.05) == 0.0
 
 
+@pytest.mark.slow
 def test_full_batches_have_the_bound_of_dp_tr_and_the_saddle_point_is_left():
     n = 20_000
     p, t, c = planned(module, n=n, epsilon="2", options="b = 10_000, T = 60")
