@@ -180,6 +180,8 @@ def main(words: Sequence[str]) -> None:
         rows.append(f"| [{spec.stem}](#{spec.stem.replace('.', '')}) | {word} |")
         sections.append(text)
         versions = versions or ", ".join(f"{k} {v}" for k, v in (body or {}).get("environment", {}).items())
+    kept = re.search(r"^Environment: (.+)\.$", PAGE.read_text(encoding="utf-8") if PAGE.is_file() else "", re.MULTILINE)
+    versions = versions or (kept[1] if kept else "")
     head = [
         "# Experiments of the documents, repeated",
         "",
