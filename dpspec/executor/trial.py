@@ -142,6 +142,7 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
                 t = replace(t, population=population(draft, release, problem, cell.seed, trial))
             if fixed is None:
                 t = laws[name].enforced(draft, release, problem, measure, t, (cell.seed, trial))
+            t = replace(t, released={"theta": estimate.theta, **estimate.extras})
             errors[name].append(measure.of(estimate.theta, t))
             own = None if fixed is None or task.bounded_reference is None else task.bounded_reference(mine, release.tunables or {})
             bounded = t if release.module.CARD.centres else task.bounded(t, own)

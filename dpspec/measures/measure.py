@@ -7,7 +7,7 @@ is that of the records after enforcement wherever a bound may speak of the measu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -38,7 +38,7 @@ class Population:
 class Trial:
     """What a measure may look at. ``truth``: the parameters by name of the law that is compared with, empty on real data; ``reference``:
     non-private estimate; ``optimum``: least value of the objective; ``estimand``: the task's true value in a trial; ``population``: fresh
-    enforced records of the law, for measures that need them."""
+    enforced records of the law, for measures that need them; ``released``: for measures of more than the estimate."""
 
     records: Any
     problem: Problem
@@ -47,6 +47,7 @@ class Trial:
     optimum: float | None = None
     estimand: Callable[[Trial], Array] = _no_truth
     population: Population | None = None
+    released: Mapping[str, Any] = field(default_factory=dict)  # all that the release published, by name: theta and its extras
 
     @property
     def true(self) -> Array:

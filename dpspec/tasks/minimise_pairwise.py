@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
+from dpspec.algorithms import sums
 from dpspec.algorithms.card import Problem
 from dpspec.algorithms.sets import REALS, ConstraintSet, GroupNorm, prox
 from dpspec.measures.measure import Array, Measure, Trial
@@ -60,6 +61,43 @@ class Ordered:
             own = here[0] if isinstance(here, np.ndarray) else here.toarray()[0]
             return np.asarray((own * s.sum() - earlier.T @ s) / k)
 
+    def against(self, w: Vector, rows: slice, others: NDArray[np.int64]) -> Vector:
+        """The mean of the gradients of all pairs (z_t, z_i), t of ``rows``, i of ``others`` (which may repeat); shape (d,)."""
+        return self._pairs(w, rows, others, earlier=False)
+
+    def against_earlier(self, w: Vector, rows: slice) -> Vector:
+        """The mean over t of ``rows`` of the mean over all i < t of the gradients of the pairs (z_t, z_i); shape (d,)."""
+        return self._pairs(w, rows, slice(0, rows.stop - 1), earlier=True)
+
+    def penalty(self, w: Vector, rows: slice) -> float:
+        """The sum over t of ``rows`` of the mean over all i < t of phi of the pair (z_t, z_i); record 0 has none before it."""
+        f, total, upto = self.objective, 0.0, rows.stop - 1
+        mine, theirs = np.asarray(self.x[rows] @ w), np.asarray(self.x[:upto] @ w)
+        times = np.arange(rows.start, rows.stop)[:, None]
+        width = max(1, _BLOCK // len(mine))
+        for a in range(0, upto, width):
+            part = slice(a, min(a + width, upto))
+            values = f.phi(mine[:, None] - theirs[None, part], self.y[rows][:, None], self.y[None, part])
+            total += float((np.where(np.arange(part.start, part.stop) < times, values, 0.0) / np.maximum(times, 1)).sum())
+        return total
+
+    def _pairs(self, w: Vector, rows: slice, others: Any, *, earlier: bool) -> Vector:
+        f, here, there = self.objective, self.x[rows], self.x[others]
+        b, m = here.shape[0], there.shape[0]
+        total = sums.Sum(len(w))
+        with np.errstate(all="ignore"):
+            mine, theirs = np.asarray(here @ w), np.asarray(there @ w)
+            width = max(1, _BLOCK // b)
+            for a in range(0, m, width):
+                part = slice(a, min(a + width, m))
+                u = mine[:, None] - theirs[None, part]
+                s = bounded(f.slope(u, self.y[rows][:, None], self.y[others][None, part]), f.limit)
+                if earlier:
+                    times = np.arange(rows.start, rows.stop)[:, None]
+                    s = np.where(np.arange(part.start, part.stop) < times, s / times, 0.0)
+                total.add((here.T @ s.sum(axis=1) - there[part].T @ s.sum(axis=0)) / (b if earlier else b * m))
+        return total.value
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairObjective:
@@ -77,6 +115,7 @@ class PairObjective:
     length: float = math.inf
     curve: float = math.inf
     residual: bool = False  # phi knows u - (y1 - y2) alone, but for terms without w
+    online: bool = False  # data_value is the mean over t of the mean over the pairs with earlier records, as in a regret
 
     def size(self, features: int) -> int:
         """How many weights there are."""
@@ -86,8 +125,15 @@ class PairObjective:
         """The records in ``order``, a permutation that depends on none of them."""
         return Ordered(self, records.x[order], _labels(records)[order])
 
+    def arriving(self, records: Any) -> Ordered:
+        """The records in the order in which they come."""
+        return Ordered(self, records.x, _labels(records))
+
     def data_value(self, w: Vector, records: Any) -> float:
         """The mean of phi over the ordered pairs of different records."""
+        if self.online:
+            come, n = self.arriving(records), records.x.shape[0]
+            return float(sum(come.penalty(w, rows) for rows in _blocks(n)) / (n - 1))
         y, m = _labels(records), np.asarray(records.x @ w)
         n = len(y)
         total, itself = self._sum(self.phi, m, y, gradient=False), self.phi(np.zeros(n), y, y).sum()
@@ -95,9 +141,31 @@ class PairObjective:
 
     def data_gradient(self, w: Vector, records: Any) -> Vector:
         """The gradient of :meth:`data_value`, shape (d,); a record beside itself has none."""
+        if self.online:
+            come, n, total = self.arriving(records), records.x.shape[0], np.zeros(len(w))
+            for rows in _blocks(n):
+                rows = slice(max(rows.start, 1), rows.stop)
+                total += (rows.stop - rows.start) * come.against_earlier(w, rows) if rows.stop > rows.start else 0.0
+            return np.asarray(total / (n - 1))
         y, m = _labels(records), np.asarray(records.x @ w)
         n = len(y)
         return np.asarray(records.x.T @ self._sum(self.slope, m, y, gradient=True)) / (n * (n - 1))
+
+    def stream_regret(self, path: Vector, times: Vector, records: Any) -> float:
+        """The mean over the records after the first of F_t(w_{t-1}), the mean loss of a record with all earlier ones at the point that was
+        out when it came, less the least such mean of one point of the set. ``path``: (Q + 1, d); ``times``: how many records had come when
+        each point was released, the first 0. O(n^2) losses a step of the search for that point. In study mode only."""
+        from dpspec.algorithms.objective import optimum
+
+        fixed: Any = replace(self, online=True)
+        come, n = self.arriving(records), records.x.shape[0]
+        ends = [*np.asarray(times, dtype=np.int64)[1:], n]
+        paid = start = 0
+        for w, end in zip(path, ends, strict=True):
+            if end > start:
+                paid = paid + come.penalty(w, slice(int(start), int(end))) + (end - max(start, 1)) * self.regulariser(w)
+            start = end
+        return float(paid / (n - 1) - optimum(fixed, records)[1])
 
     def regulariser(self, w: Vector) -> float:
         """l2/2 |w|^2 + l1 |w|_1 + the group norm."""
@@ -232,13 +300,23 @@ def auc_error(w: Array, trial: Trial) -> float:
     return float((first + last).sum() / 2 / (len(above) * len(below)))
 
 
+def regret(w: Array, trial: Trial) -> float:
+    """Of the points that were released while the records came, against the best fixed one; of one point, the same for that point alone."""
+    path, times = trial.released.get("transcript"), trial.released.get("times")
+    own = trial.released.get("theta")
+    if path is None or times is None or own is None or not np.array_equal(w, own):
+        path, times = np.asarray(w)[None, :], np.zeros(1)
+    return float(trial.problem.oracle.stream_regret(path, times, trial.records))
+
+
+REGRET: Final = Measure("regret", regret, "records")
 AUC_ERROR: Final = Measure("auc-error", auc_error, "records")
 
 TASK = Task(
     name="minimise-pairwise",
     serves=lambda node: isinstance(node, Minimise) and node.pairwise,
     words=("minimise-pairwise",),
-    measures=(EXCESS_EMPIRICAL_RISK, AUC_ERROR, *DISTANCES),
+    measures=(EXCESS_EMPIRICAL_RISK, AUC_ERROR, REGRET, *DISTANCES),
     certificate=certificate,
     bind=bind,
     reference=reference,

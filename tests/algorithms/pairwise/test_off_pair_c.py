@@ -37,7 +37,7 @@ data
   private, unit person, neighbours {neighbours}
   x in ball(l2, 1) by scale
   y in {{-1, 1}} by {how}
-privacy central
+privacy central{online}
   {budget}
 release r
   minimise pairwise {loss} over {over}
@@ -54,10 +54,13 @@ def drafted(
     budget: str = "epsilon = 1, delta = 1e-6",
     options: str = "",
     algorithm: str = "off-pair-c",
+    online: str = "",
 ) -> Any:
     how = "map(0 -> -1, 1 -> 1)"
     more = f" with {options}" if options else ""
-    text = SPEC.format(n=n, d=d, loss=loss, over=over, neighbours=neighbours, budget=budget, options=more, how=how, algorithm=algorithm)
+    text = SPEC.format(
+        n=n, d=d, loss=loss, over=over, neighbours=neighbours, budget=budget, options=more, how=how, algorithm=algorithm, online=online
+    )
     return compile_draft(parse_text(text, surface="dps"))
 
 
@@ -286,6 +289,7 @@ def test_a_loss_without_labels_needs_none():
         budget="epsilon = 1, delta = 1e-6",
         options="",
         algorithm="off-pair-c",
+        online="",
     )
     draft = compile_draft(parse_text(text, surface="dps"))
     release = draft.releases[0]
