@@ -164,7 +164,7 @@ CARD = Card(
 
 def accepts(p: Problem, t: Tunables) -> str | None:
     if p.loss is None or p.loss.name != "squared" or p.loss.l1 or p.loss.l2 or p.loss.group is not None:
-        return "the loss is not (<w, x> - y)^2/2 alone, up to a factor"
+        return "the loss is not (<w, x> - y)^2/2 alone, up to a factor and without an l1 or group term"
     if getattr(p.task.over, "norm", "") != "l1":
         return "the set is no l1 ball (`minimise squared over ball(l1, 1)`)"
     if t.Lambda > p.facts["w_l1"] * (1 + 1e-12):

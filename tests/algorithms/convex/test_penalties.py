@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from types import ModuleType
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -16,6 +18,7 @@ from dpspec.algorithms.sets import ConstraintSet, group_norm
 from dpspec.compiler.passes import compile_draft
 from dpspec.data.records import Records
 from dpspec.lang.source import Parsed, parse_text
+from dpspec.privacy.forms import to_json
 from dpspec.spec.expr import Bin, Call, Expr, Name, Norm, num
 from dpspec.spec.model import Minimise
 from dpspec.symbolic.groups import Groups, GroupTerm
@@ -47,6 +50,17 @@ def penalised(module: ModuleType, penalty: Expr, weight: str) -> Parsed:
     return replace(parsed, analysis=parsed.analysis.model_copy(update={"releases": (changed, *parsed.analysis.releases[1:])}))
 
 
+def same(a: Any, b: Any) -> bool:
+    """One schedule, its numbers to twelve digits."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=1e-12)
+    return bool(a == b)
+
+
 @each
 @pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES.keys())
 def test_the_released_point_depends_on_the_penalty_or_the_algorithm_refuses(module: ModuleType, penalty: Expr) -> None:
@@ -58,13 +72,15 @@ def test_the_released_point_depends_on_the_penalty_or_the_algorithm_refuses(modu
         return
     assert light.releases[0].module is module
     assert light.releases[0].calibrated.levels == heavy.releases[0].calibrated.levels
-    assert light.releases[0].tree == heavy.releases[0].tree
+    assert same(to_json(light.releases[0].tree), to_json(heavy.releases[0].tree))  # but for the rounding of sums that hold the penalty
     records, _ = neighbours(Case(light))
     g = np.random.default_rng(0)
     x = g.normal(size=records.x.shape)
     records = Records(x, np.sign(x.sum(axis=1)) * np.abs(records.y).max())
     first, second = (Case(d).run(records, seed=3) for d in (light, heavy))
     assert np.array_equal(first, Case(light).run(records, seed=3))
+    if np.array_equal(first, second):  # a choice among finitely many points needs a heavier penalty to change
+        second = Case(compile_draft(penalised(module, penalty, "20"))).run(records, seed=3)
     assert np.linalg.norm(first - second) > 1e-9
 
 
