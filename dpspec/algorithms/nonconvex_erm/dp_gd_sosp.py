@@ -14,7 +14,8 @@ eigenvalue by (C - min(b, 0)) R^2/n (:mod:`dpspec.algorithms.second_order`), bot
 Source: 000, section 4.3.1, Algorithms 4.3.25 and 4.3.26, Theorems 4.3.1 and 4.3.2. Differences: the selection releases neither 2 (T + 1)
 gradients and Hessians nor d x d matrices, but one index; a floor under the noise, which the escape needs; T and DF are public.
 
-What the choice guarantees, with probability 1 - zeta: v of the released point is at most min_k v_k + scale*(log K + log(1/zeta)).
+What the choice guarantees, with probability 1 - zeta: v of the released point is at most min_k v_k + scale*(log K + log(1/zeta)). Points at
+which lam |w| > 8 L, from steps beyond 2/lam, count by lam |w|/alpha, a public number, which is within L/alpha of their v.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ _TESTS = "tests/algorithms/nonconvex/test_dp_gd_sosp.py::"
 _PGD = "tests/algorithms/nonconvex/test_dp_pgd_nonconvex.py::"
 #: What a norm and an eigenvalue of d numbers round by, in u times d, with room.
 _ROUNDED: Final = 2.0**-40
+#: Pulls of the ridge, in units of L: up to _FAR rounding is within what the sensitivity of a score adds; beyond _CAP all are equal.
+_FAR: Final = 8.0
+_CAP: Final = 2.0**40
 
 CARD = Card(
     id="dp-gd-sosp",
@@ -180,9 +184,21 @@ def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Est
         w = w - t.eta * (noisy + more * coins.standard_normal(p.d))
         if k + 1 in kept:
             iterates.append(w)
-    scores = -np.array([violation(records, p, t, v) for v in iterates])
+    scores = -np.array([score(records, p, t, v) for v in iterates])
     chosen = int(release.draw("iterate", scores, sensitivity=score_sensitivity(p, t)))
     return Estimate(np.asarray(iterates[chosen]))
+
+
+def score(records: Any, p: Problem[Objective], t: Tunables, w: Vector) -> float:
+    """The violation as the choice sees it. Where the ridge pulls by more than ``_FAR`` L its sum with the gradient may round by more than
+    the sensitivity has room for: there the pull alone, a public number, counts, which is within L/alpha of the violation up to ``_CAP`` L.
+    """
+    assert p.loss is not None
+    pull, far = float(p.loss.l2) * norm(w), _FAR * p.loss.lipschitz
+    if pull <= far:
+        return violation(records, p, t, w)
+    most = _CAP * p.loss.lipschitz
+    return min(most, pull) / float(t.alpha)  # of a NaN most
 
 
 def violation(records: Any, p: Problem[Objective], t: Tunables, w: Vector) -> float:

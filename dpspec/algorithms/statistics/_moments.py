@@ -59,7 +59,8 @@ def moments(records: Rows, p: Problem[Column], degree: int) -> NDArray[np.int64]
     total = [0] * (degree + 1)
     middle, half = (column.low + column.high) / 2, (column.high - column.low) / 2
     for block in entries(column, records):
-        c = np.clip((block - middle) / half, -1.0, 1.0)
+        with np.errstate(all="ignore"):  # half of the narrowest interval is 0, and 0/0 counts as the lower end
+            c = np.clip(np.nan_to_num((block - middle) / half, nan=-1.0), -1.0, 1.0)
         total[0] += k * block.size
         total[1] += int(noise.steps(c * k, 1.0, -k, k).sum())
         if degree == 2:

@@ -46,6 +46,22 @@ def test_a_violation_moves_by_its_sensitivity_and_no_more():
     assert most >= stated / 4
 
 
+@pytest.mark.parametrize("far", [2.0**53 + 2, 2.0**53 + 6, 7.9, 1e200, math.inf, math.nan])
+def test_a_score_far_out_moves_by_no_more_than_stated(far):
+    """Steps beyond 2/lam double |w| each time. At 2^53 doubles are 2 apart: with gradients 1 and 1 - 1/1000 sums differ by 2."""
+    n = 1000
+    loss, labels = "log(1 + exp(-y*<w, x>)) + 1/2*|w|^2", "{-1, 1} by map(0 -> -1, 1 -> 1)"
+    p, t, _ = planned(module, loss=loss, y=labels, n=n, options="T = 60, eta = 3, alpha = 1")
+    x, y, w = np.zeros((n, 2)), -np.ones(n), np.array([far, 0.0])
+    x[:, 0] = 1.0
+    other = y.copy()
+    other[0] = 1.0
+    one, two = (Fraction(module.score(Records(x, answer), p, t, w)) for answer in (y, other))
+    assert abs(one - two) <= Fraction(module.score_sensitivity(p, t))
+    if far < 1e10:
+        assert one == Fraction(module.violation(Records(x, y), p, t, w)) > 8
+
+
 def test_a_selection_whose_hessians_are_not_counted_overspends():
     """Algorithm 4.3.26 at phi/(4 T) for each release: the run at phi/2 and 2 (T + 1) releases; counted as T of either kind they cost
     phi/2 (T + 1)/T, and with the Hessians left out twice that. T = 1: three halves of the budget, or two and a half."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from dpspec.compiler.passes import compile_draft
 from dpspec.data.sources import load
 from dpspec.executor import bind
 from dpspec.lang.source import parse_text
+from dpspec.models.columns import Column
 from dpspec.privacy.mechanisms.cube_norm import CubeNorm
 from dpspec.privacy.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpspec.privacy.mechanisms.staircase import Staircase
@@ -259,3 +261,17 @@ def test_reports_of_users_are_unbiased_and_their_spread_is_stated(table, what: s
     stated = np.median([np.ravel(e.extras["standard_error"]) for e in runs], axis=0)
     assert (np.abs(errors.mean(axis=0)) < 5 * errors.std(axis=0) / math.sqrt(60)).all()
     assert errors.std(axis=0) == pytest.approx(stated, rel=0.4)
+
+
+@pytest.mark.parametrize(("low", "high"), [(2.3e-308, math.nextafter(2.3e-308, 1.0)), (-1.7e308, 1.7e308), (1e308, 1.7e308)])
+def test_moments_of_an_interval_at_the_ends_of_the_doubles_move_by_two(low, high):
+    """Half of an interval of 5e-324 is 0, and 0/0 must not become the least whole number."""
+    p = SimpleNamespace(oracle=Column("a", low=low, high=high), n=4, neighbours="replace-one", facts={})
+
+    def of(*v: float) -> np.ndarray:
+        return _moments.moments(SimpleNamespace(blocks=lambda rows: [(np.array(v)[:, None], None)]), p, 2)
+
+    for v in (low, high, math.nan, math.inf):
+        moved = of(v, high, high, low) - of(high, high, high, low)
+        assert np.abs(moved).max() <= 2 * _moments.steps(p)
+        assert np.linalg.norm(moved) <= _moments.REPLACED * _moments.steps(p) + 2
