@@ -164,10 +164,12 @@ def _blocks(records: Any) -> Iterator[tuple[Any, Vector]]:
         yield x, y
 
 
-def optimum(objective: Objective, records: Any, *, iterations: int = 20_000, start: Vector | None = None) -> tuple[Vector, float]:
+def optimum(
+    objective: Objective, records: Any, *, iterations: int = 20_000, start: Vector | None = None, tolerance: float = 1e-10
+) -> tuple[Vector, float]:
     """The non-private reference (catalogue 01, gd-optimum): accelerated proximal gradient with restarts, or L-BFGS where nothing is
-    constrained; ``(w*, F(w*))``. ``start``: a point of the set to begin at, for losses that are not convex. For study mode: the value
-    depends on the records without noise."""
+    constrained; ``(w*, F(w*))``. ``start``: a point of the set to begin at, for losses that are not convex. ``tolerance``: the relative
+    step at which it stops; the value is known to about its square. For study mode: the value depends on the records without noise."""
     d = objective.size(records.d)
     # the bounds hold on the set, and extrapolated points of the search need not lie in it
     objective = replace(objective, limit=math.inf, length=math.inf, curve=math.inf)
@@ -188,7 +190,8 @@ def optimum(objective: Objective, records: Any, *, iterations: int = 20_000, sta
 
     w = z = objective.over.start(d) if start is None else start
     theta, step = 1.0, 1.0
-    still = 1e-10 if objective.smooth_penalty or objective.over.kind != "polytope" else 1e-7  # to what the prox is known
+    known = 0.0 if objective.smooth_penalty or objective.over.kind != "polytope" else 1e-7  # of the prox
+    still = max(tolerance, known)
     for _ in range(iterations):
         g, at = objective.gradient(z, records), smooth(z)
         while True:  # backtracking

@@ -40,8 +40,9 @@ def family(module: ModuleType) -> str:
 
 
 def measured(modules: list[ModuleType]) -> Any:
-    """``module`` for tests that run an algorithm hundreds of times: the last of each family in the fast suite, all in the slow one."""
-    chosen = {family(m): m for m in modules}
+    """``module`` for tests that run an algorithm hundreds of times: the last of each family in the fast suite, all in the slow one. Of the
+    online ones each trial of a study takes seconds."""
+    chosen = {family(m): m for m in modules if not getattr(m, "ONLINE", False)}
     found = [pytest.param(m, id=m.CARD.id, marks=() if chosen[family(m)] is m else pytest.mark.slow) for m in modules]
     return pytest.mark.parametrize("module", found)
 

@@ -106,6 +106,8 @@ def chain(p: Problem, t: Tunables, budget: Any, source: str, alpha: float, added
         return ()
     G, rho, delta, begin = found
     assert p.loss is not None
+    if begin < 2:  # the printed step (t - 1)/(t - 2) needs t > 2
+        return ()
     steps, size, coins = p.n - begin, int(t.size), int(t.coins)
     plan = Blocks(begin, 1, steps)
     record = _against_buffer(t.buffer, p.n, plan, size, coins)[1]

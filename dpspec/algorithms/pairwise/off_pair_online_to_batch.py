@@ -23,6 +23,9 @@ from dpspec.models.rows import Rows
 
 __all__ = ["CARD", "accepts", "explicit_bounds", "influence", "predicted", "run", "schedule", "sensitivity"]
 
+#: The average is of the points before the last one, so with one block it is the start: an audit takes more records.
+AUDIT_RECORDS = 4
+
 _TESTS = "tests/algorithms/pairwise/test_off_pair_online_to_batch.py::"
 _OFFLINE = "tests/algorithms/pairwise/test_off_pair_c.py::"
 
