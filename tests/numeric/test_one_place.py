@@ -53,6 +53,8 @@ ALLOWED = {
     ("dpspec/algorithms/nldp_erm/ldp_sgll.py", "_along"): PUBLIC,
     ("dpspec/algorithms/nldp_erm/ldp_sgll.py", "gradient"): AFTER,
     ("dpspec/algorithms/nldp_erm/ldp_sgll.py", "synopsis"): PUBLIC,
+    ("dpspec/algorithms/nldp_erm/_polynomial_loss.py", "gradient"): AFTER,
+    ("dpspec/algorithms/pairwise/_printed.py", "chain"): PUBLIC,
     ("dpspec/algorithms/nonconvex_erm/exponential_mechanism_net.py", "_regularisers"): "points of a public net",
     ("dpspec/algorithms/statistics/_moments.py", "spread"): PUBLIC,
     ("dpspec/algorithms/statistics/dp_centred_covariance.py", "run"): AFTER,
