@@ -203,7 +203,7 @@ def test_algorithms_for_one_margin_refuse():
 
 
 #: How an algorithm says that a loss of several margins is not its own.
-ONE_MARGIN = ("margin", "turn with the weights", "least squares", "<w, x>", "linear in y")
+ONE_MARGIN = ("margin", "turn with the weights", "least squares", "<w, x>", "linear in y", "not the hinge")
 
 
 def test_auto_never_takes_one_that_refuses():
