@@ -94,7 +94,14 @@ def test_the_hash_depends_on_meaning_only(module: ModuleType) -> None:
     assert make_plan(resized(parsed, epsilon="0.37"), check=False).sha256 != make_plan(parsed, check=False).sha256
 
 
-@each
+def quickly(modules: list[ModuleType]) -> Any:
+    """All modules; of the online ones, each trial of which takes seconds, the last in the fast suite."""
+    slow = [m for m in modules if getattr(m, "ONLINE", False)][:-1]
+    found = [pytest.param(m, id=m.CARD.id, marks=pytest.mark.slow if m in slow else ()) for m in modules]
+    return pytest.mark.parametrize("module", found)
+
+
+@quickly(ALGORITHMS)
 def test_gallery_spec_studies(module: ModuleType) -> None:
     body = study(gallery(module), trials=2, quick=True, workers=1).to_json()
     json.dumps(body, allow_nan=False)
