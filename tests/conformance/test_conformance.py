@@ -188,9 +188,10 @@ def test_no_violation_is_found_and_one_is_when_the_noise_shrinks(module: ModuleT
 def audited(module: ModuleType) -> Parsed:
     """Few records, so that the others do not drown the one that differs: one a round in a local model, two in a central one; one round
     where rounds read disjoint batches."""
+    n = getattr(module, "AUDIT_RECORDS", 2)  # what two records release may be no function of them
     if "central" in module.CARD.models and not rounds_are_disjoint(case(gallery(module)).release.tree):
-        return small(module, n=getattr(module, "AUDIT_RECORDS", 2))  # what two records release may be no function of them
-    return small(module, n=2, **({"T": 1} if has(module, "T") else {}))
+        return small(module, n=n)
+    return small(module, n=n, **({"T": 1} if has(module, "T") and n == 2 else {}))
 
 
 def rounds_are_disjoint(tree: Tree) -> bool:

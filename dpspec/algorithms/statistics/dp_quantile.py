@@ -55,6 +55,9 @@ LARGEST: Final = 2**17
 #: The share of whole numbers among pieces, to one.
 WHOLE: Final = 7
 
+#: Two records share the budget of several choices: an audit sees a sixteenth of the randomness.
+AUDIT_FACTOR = 16
+
 CARD = Card(
     id="dp-quantile",
     title="Quantiles by permute-and-flip, several by halves",
