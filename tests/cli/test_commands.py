@@ -257,3 +257,9 @@ def test_check_imports_nothing_heavy(spec: Path) -> None:
     local.write_text(LOCAL, encoding="utf-8")
     out = subprocess.run([sys.executable, "-c", code, str(local)], capture_output=True, text=True, check=True)
     assert "heavy: []" in out.stdout
+
+
+def test_the_gallery_is_clean() -> None:
+    """What the first command of the README's project shows to a newcomer, and CI runs: no spec has an error, no target is missed."""
+    done = call("check", str(Path(__file__).parents[2] / "specs"), "--quiet")
+    assert done.code == 0, done.stdout
