@@ -311,6 +311,7 @@ def test_the_ridge_bounds_the_distance():
 # ------------------------------------------------------------------------------------------------------------------ audit
 
 
+@pytest.mark.slow
 def test_an_attacker_on_the_output_stays_within_the_budget_and_wins_at_a_quarter_of_the_noise():
     """Linear loss, one record flips: the last iterate moves by eta T (2/n) against noise eta sqrt(T) s, the whole budget. Clopper-Pearson
     bounds (scipy) on one threshold give a lower bound of epsilon at delta."""

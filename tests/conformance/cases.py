@@ -39,10 +39,14 @@ def family(module: ModuleType) -> str:
     return module.__name__.split(".")[-2]
 
 
+#: Whose trials take longer than those of their family.
+LONG = ("nldp-nonlinear-regression-public",)
+
+
 def measured(modules: list[ModuleType]) -> Any:
     """``module`` for tests that run an algorithm hundreds of times: the last of each family in the fast suite, all in the slow one. Of the
     online ones each trial of a study takes seconds."""
-    chosen = {family(m): m for m in modules if not getattr(m, "ONLINE", False)}
+    chosen = {family(m): m for m in modules if not getattr(m, "ONLINE", False) and m.CARD.id not in LONG}
     found = [pytest.param(m, id=m.CARD.id, marks=() if chosen[family(m)] is m else pytest.mark.slow) for m in modules]
     return pytest.mark.parametrize("module", found)
 

@@ -42,6 +42,7 @@ def phi(loss: Expr, u: float, y: float) -> float:
     return float(evaluate(loss, {"w": u, "x": 1.0, "y": y}))
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(
     loss=losses,
