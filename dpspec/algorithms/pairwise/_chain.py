@@ -124,7 +124,9 @@ def rounding(p: Problem, c: Chain) -> float:
     start = norm(over.start(d))
     pulled = loss.lipschitz + loss.l2 * start + (loss.penalty_slope(d) if start > 0 else 0.0)  # at w_0, over A
     far = start + min(over.distance_bound(d), pulled / c.strong)
-    data = (OPERATIONS + p.n) * loss.lipschitz + (d + 8) * loss.smooth * far
+    reach = p.facts.get("x_l2", p.facts.get("x_linf", 0.0) * math.sqrt(p.facts.get("features", d)))
+    long = max(loss.lipschitz, loss.slope * reach)  # a pair's two terms are summed apart: far from 0 each is longer than their difference
+    data = (OPERATIONS + p.n) * long + (d + 8) * loss.smooth * far
     error = loss.gradient_error() + U * (data + 8 * c.strong * far)
     pull = float(c.step[0]) * (loss.lipschitz + c.strong * far)
     step = U * (step_rounding(over, d, loss.smooth_penalty) + d + 8) * (2 * far + pull)
