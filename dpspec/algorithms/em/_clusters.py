@@ -176,12 +176,14 @@ def _spread(points: Vector, mass: Vector, k: int, generator: Any) -> Vector:
 def fit(
     records: Rows, model: Clusters, largest: float, *, rounds: int = 200, tolerance: float = 1e-9, start: Vector | None = None
 ) -> Vector:
-    """EM without noise from k-means of some records: the packed parameters. ``largest``: of a standard deviation. The least one is a
-    millionth of it."""
+    """EM without noise from k-means of some records, for references: the packed parameters. ``largest``: of a standard deviation. The least
+    one is a millionth of it."""
     rows = np.concatenate([dense(x) for x, _ in records.blocks(_BLOCK)])
     if start is None:
+        from sklearn.cluster import KMeans
+
         some = rows[:: max(len(rows) // _LOOKED_AT, 1)]
-        start = weighted_means(some, np.ones(len(some)), model.k, np.random.default_rng(0), restarts=5)
+        start = KMeans(model.k, n_init=5, random_state=0).fit(some).cluster_centers_
     q = Parameters(np.full(model.k, 1 / model.k), start, np.full((model.k, model.spreads), largest**2))
     last = math.inf
     for _ in range(rounds):
