@@ -19,7 +19,6 @@ import math
 from typing import Any, Final
 
 import numpy as np
-from scipy.optimize import brentq
 
 from dpspec.algorithms import sums
 from dpspec.algorithms.card import Loss, Problem
@@ -173,6 +172,8 @@ def trust_region(g: Vector, H: Vector, radius: float) -> tuple[Vector, float]:
         rest = math.sqrt(max(0.0, radius**2 - float(h @ h))) if low > 0 else 0.0
         h[0] += rest
         return Q @ h, low
+    from scipy.optimize import brentq
+
     lam = float(brentq(lambda v: 1.0 / radius - 1.0 / length(v), near, max(high, near) * (1 + 1e-12), xtol=1e-300, rtol=1e-14, maxiter=200))
     h = step(lam)
     if low > 0:  # next to the hard case doubles between two multipliers are few: the lowest eigenvector makes up for it
