@@ -217,6 +217,12 @@ exponents of the error with their 95% interval; the theory's exponent over the s
 """
 
 
+TITLES: Final = (
+    *("algorithm", "law", "measure", "default", "tuned", "ratio", "at", "trivial", "without privacy", "bound", "predicted"),
+    *("slope in n", "slope in epsilon"),
+)
+
+
 def _number(v: float | None) -> str:
     return "-" if v is None else f"{v:.3g}"
 
@@ -257,8 +263,7 @@ def page() -> str:
         everything += rows
         reasons = getattr(importlib.import_module(f"benchmarks.defaults.{family}"), "REASONS", {})
         body.append(f"\n## {family}\n")
-        titles = "algorithm law measure default tuned ratio at trivial without_privacy bound predicted slope_in_n slope_in_epsilon".split()
-        body.append("| " + " | ".join(title.replace("_", " ") for title in titles) + " |")
+        body.append("| " + " | ".join(TITLES) + " |")
         body.append("|---|---|---|---:|---:|---:|---|---:|---:|---:|---:|---|---|")
         for r in rows:
             cells = (
