@@ -6,9 +6,10 @@ Source: 000, section 5.3.5, Algorithm 5.3.43, Theorem 5.3.8. Differences: every 
 (the printed assumption, G-Lipschitz on all of R^d, contradicts restricted strong convexity and fails for the experiment's own loss); the
 ridge term is the same for every record and is added after the noise; the constant c is replaced by exact Gaussian composition of T draws
 of sensitivity 2 G/n (replace-one) or G/n; eta, T and kept come from declared or certified numbers, printed: from constants of the private
-empirical risk. No per-record gradient is stored: its norm is |phi'| |x_i|, so clipping scales phi' and the gradient is one product with
-x, dense or CSR. ``step = adaptive`` (default) lengthens eta by the secants of released gradients (:mod:`._steps`); ``step = fixed`` is
-the printed step.
+empirical risk.
+No per-record gradient is stored: its norm is |phi'| |x_i|, so clipping scales phi' and the gradient is one product with x, dense or
+CSR. ``step = adaptive`` (default) lengthens eta by the secants of released gradients (:mod:`dpspec.algorithms.steps`); ``step = fixed``
+is the printed step.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dpspec.algorithms.objective import Objective, margins
 from dpspec.algorithms.sets import Vector, hard_threshold, project_l2
 from dpspec.algorithms.sparse import _central as central
 from dpspec.algorithms.sparse._central import moved, pieces
-from dpspec.algorithms.sparse._steps import Steps
+from dpspec.algorithms.steps import Steps
 from dpspec.algorithms.sums import Sum
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows

@@ -58,8 +58,9 @@ def test_the_closed_form_against_quadrature(beta):
 
 def test_the_bare_closed_form_breaks_its_bound():
     limit = 2 * math.sqrt(2) / 3
-    assert abs(bare(1e6, 1.0)) > 100 * limit
-    assert abs(bare(1e8, 1.0)) > 1e7
+    # what is left where terms of size |a|^3 cancel is rounding, and differs between processors: the worst of a hundred arguments
+    assert max(abs(bare(a, 1.0)) for a in np.geomspace(1e6, 2e6, 100)) > 100 * limit
+    assert max(abs(bare(a, 1.0)) for a in np.geomspace(1e8, 2e8, 100)) > 1e7
     for a in (1e-160, math.inf, math.nan):
         assert math.isnan(bare(a, 1.0))
     for a in (1e6, -1e8, 1e-160, math.inf, -math.inf, math.nan):

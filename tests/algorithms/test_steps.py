@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dpspec.algorithms.sparse._steps import GROWTH, REACH, Steps
+from dpspec.algorithms.steps import GROWTH, REACH, Steps
 from dpspec.executor.study import study
 from dpspec.lang.source import parse_text
 
@@ -48,11 +48,24 @@ def test_a_step_approaches_the_inverse_of_the_curvature():
     assert seen[-1] == pytest.approx(1 / curvature, rel=1e-3)
 
 
-def test_a_step_is_never_shorter_than_the_first_nor_lengthened_by_noise_alone():
+def test_a_step_is_never_shorter_than_the_first():
     g = np.random.default_rng(0)
-    steps = Steps(2.0, 1.0, adaptive=True)
+    steps = Steps(2.0, 0.01, adaptive=True)
+    for _ in range(100):  # a curvature of 100, whose inverse is far below the first step
+        w = g.normal(size=4)
+        assert steps.after(w, 100 * w) == 2.0
+
+
+def test_caution_keeps_a_step_short_where_gradients_are_noise():
+    g = np.random.default_rng(0)
+    steps = Steps(2.0, 1.0, adaptive=True, caution=6.0)
     for _ in range(200):  # points that hardly move and gradients that are noise: nothing is known about the curvature
         assert steps.after(g.normal(size=4) * 1e-3, g.normal(size=4)) == 2.0
+
+
+def test_no_step_is_longer_than_the_most():
+    steps = Steps(1.0, 1e-9, adaptive=True, most=3.0)
+    assert max(steps.after(np.array([float(t)]), np.array([0.0])) for t in range(20)) == 3.0
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-300, 1e300])
@@ -71,5 +84,5 @@ def test_a_fixed_step_is_the_printed_one():
 def test_adaptive_steps_learn_where_the_certified_step_does_not():
     """The certified step is that of records that are all alike: on a ball of 15 dimensions it moves by a fifteenth of what is needed."""
     parsed = {word: parse_text(SPEC.replace("WORD", word), surface="dps") for word in ("adaptive", "fixed")}
-    errors = {word: study(spec).points[0]["error"]["mean"] for word, spec in parsed.items()}
+    errors = {word: study(spec).to_json()["points"][0]["error"]["mean"] for word, spec in parsed.items()}
     assert errors["adaptive"] < errors["fixed"] / 50
