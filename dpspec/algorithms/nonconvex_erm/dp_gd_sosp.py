@@ -18,19 +18,21 @@ gradients and Hessians nor d x d matrices, but one index; a floor under the nois
 What the choice guarantees, with probability 1 - zeta: v of the released point is at most min_k v_k + scale*(log K + log(1/zeta)). Points at
 which lam |w| > 8 L, from steps beyond 2/lam, count by lam |w|/alpha, a public number, which is within L/alpha of their v.
 
-Bound, re-derived with every constant. Noise of a step is N(0, s_k^2 I), s_k <= s = max(scale, floor); S = B + lam, h = eta S <= 1. A step
-changes F by at most -eta (1 - h/2) |g|^2 - eta (1 - h) <g, e> + h eta |e|^2/2. Summed over T steps the middle term is, with probability 1 - z,
-at most eta (1 - h)^2/4 sum|g|^2 + 2 eta s^2 log(1/z) (a Gaussian supermartingale), and sum|e|^2 at most s^2 (sqrt(T d) + sqrt(2 log(1/z)))^2:
+Bound, re-derived with every constant. Noise of a step is N(0, s_k^2 I), s_k <= s = max(scale, floor); S = B + lam, h = eta S <= 1. A
+step changes F by at most -eta (1 - h/2) |g|^2 - eta (1 - h) <g, e> + h eta |e|^2/2. Summed over T steps the middle term is, with
+probability 1 - z, at most eta (1 - h)^2/4 sum|g|^2 + 2 eta s^2 log(1/z) (a Gaussian supermartingale), and sum|e|^2 at most
+s^2 (sqrt(T d) + sqrt(2 log(1/z)))^2:
 
     (1 - h/2 - (1 - h)^2/4) sum|g_k|^2 <= DF/eta + 2 s^2 log(1/z) + h/2 s^2 (sqrt(T d) + sqrt(2 log(1/z)))^2.
 
-Of one iterate by coins in each of J = K - 1 parts of at least m steps the shortest gradient is longer than x with probability at most the product
-of the parts' means over x^2, at most (sum|g|^2/(J m x^2))^J. With z = zeta/4 for each of these and the choice, G^2 = sum|g|^2 z^(-1/J)/(J m),
+Of one iterate by coins in each of J = K - 1 parts of at least m steps the shortest gradient is longer than x with probability at most the
+product of the parts' means over x^2, at most (sum|g|^2/(J m x^2))^J. With z = zeta/4 for each of these and the choice,
 
-    V = max(G/alpha, c/sqrt(rho alpha)) + scale_choice*log(4 K/zeta),   |grad F| <= alpha V,   -lambda_min <= V sqrt(rho alpha),
+    G^2 = sum|g|^2 z^(-1/J)/(J m),   V = max(G/alpha, c/sqrt(rho alpha)) + scale_choice*log(4 K/zeta),
+    |grad F| <= alpha V,   -lambda_min <= V sqrt(rho alpha),
 
-c = max(0, -b R^2 - lam) a bound of -lambda_min everywhere. So the released point is an alpha max(V, V^2)-second-order one. Below c^2/rho that says
-nothing: there the order of the document's theorems stands alone, whose escapes need T and n beyond any constant that is given.
+c = max(0, -b R^2 - lam) a bound of -lambda_min everywhere. So the released point is an alpha max(V, V^2)-second-order one. Below c^2/rho
+that says nothing: there the order of the document's theorems stands alone, whose escapes need T and n beyond any constant that is given.
 """
 
 from __future__ import annotations
