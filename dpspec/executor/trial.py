@@ -134,8 +134,7 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
             measure = task.measure(measures[name])
             if fixed is None or name not in solved:
                 spared = task.spared and fixed is None and measure.needs != "reference" and drawn_again(mine)
-                alone = not measure.compared and measure.needs in ("records", "population")
-                solved[name] = (None, None) if spared or alone else _reference(mine, problem, release, draft, real, (cell.seed, trial))
+                solved[name] = (None, None) if spared else _reference(mine, problem, release, draft, real, (cell.seed, trial))
             fitted, optimum = solved[name]
             t = task.trial(mine, problem, truth, fitted, optimum)
             if measure.needs == "population":

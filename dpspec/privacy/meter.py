@@ -436,6 +436,10 @@ def _accumulator(channel: Channel) -> Accumulator | None:
     return None if make is None else make()
 
 
+#: A batch of fewer than one record in so many is sorted; of larger ones a bit a record is kept.
+_SPARSE = 64
+
+
 def _subset(sampling: Sampled, noise: NoiseSource, count: int | None) -> Integers:
     """Poisson: each of ``count`` records with probability ``rate`` (cut down to 64 bits, never up). Fixed: a uniform set of exactly rate*n
     records, cut down to an integer.
@@ -449,12 +453,15 @@ def _subset(sampling: Sampled, noise: NoiseSource, count: int | None) -> Integer
     n = sampling.n
     size = math.floor(sampling.rate * n * (1.0 + 1e-12))
     k = min(size, n - size)
-    drawn, chosen = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    while chosen.size < k:
-        drawn = np.concatenate([drawn, noise.integers(n, k - chosen.size)])
-        chosen = np.unique(drawn)
-    if k == size:
+    if k == size and k < n // _SPARSE:
+        drawn, chosen = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        while chosen.size < k:
+            drawn = np.concatenate([drawn, noise.integers(n, k - chosen.size)])
+            chosen = np.sort(drawn)
+            chosen = chosen[np.concatenate([[True], chosen[1:] != chosen[:-1]])]
         return chosen
-    left = np.ones(n, dtype=bool)
-    left[chosen] = False
-    return np.flatnonzero(left).astype(np.int64)
+    taken, count = np.zeros(n, dtype=bool), 0
+    while count < k:
+        taken[noise.integers(n, k - count)] = True
+        count = int(np.count_nonzero(taken))
+    return np.flatnonzero(taken if k == size else ~taken).astype(np.int64)

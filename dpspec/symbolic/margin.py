@@ -124,6 +124,7 @@ _SHORT: dict[str, tuple[Callable[..., Vector], Callable[..., Vector]]] = {
         lambda s, c: s * np.maximum(1 - (s / c) ** 2, 0.0) ** 2,
         lambda s, c: np.maximum(1 - (s / c) ** 2, 0.0) * (1 - 5 * (s / c) ** 2),
     ),
+    "cauchy": (lambda s, c: s / (1 + (s / c) ** 2), lambda s, c: (1 - (s / c) ** 2) / (1 + (s / c) ** 2) ** 2),
 }
 
 
@@ -217,6 +218,11 @@ def _unary(name: str, params: tuple[Fraction, ...], z: Any) -> tuple[Any, Any, A
         q2 = np.minimum((z / c) ** 2, 1.0)
         r = 1 - q2
         return c * c / 6 * (1 - r**3), z * r**2, r * (1 - 5 * q2), zero
+    if name == "cauchy":
+        c = float(params[0])
+        q = z / c
+        r = 1 / (1 + q * q)
+        return c * c / 2 * np.log1p(q * q), z * r, r * (2 * r - 1), 2 * q * (q * q - 3) * r**3 / c
     if name == "tanh":
         t = np.tanh(z)
         s = 1 - t * t

@@ -83,7 +83,7 @@ def test_no_record_makes_a_nan():
 
 def trial(model: clusters.Clusters, x, truth, reference=None) -> Trial:
     p = SimpleNamespace(oracle=model)
-    return Trial(Records(x), p, truth, reference, None, mixture.truth, Population(Records(x), None))
+    return Trial(Records(x), p, truth, reference, None, mixture.truth, Population(Records(x)))
 
 
 def test_errors_do_not_depend_on_the_order_of_components():
@@ -114,7 +114,7 @@ def test_a_symmetric_mixture_is_measured_on_fresh_records_too():
     beta = np.array([1.5, 0.0])
     x, _ = drawn("gmm", 4000, beta, 0.5, 0)
     p = problem(2, 2)
-    t = Trial(Records(x), p, {"theta": beta}, None, None, latent.TASK.truth, Population(Records(x), None))
+    t = Trial(Records(x), p, {"theta": beta}, None, None, latent.TASK.truth, Population(Records(x)))
     assert latent.clustering_error(-beta, t) == 0
     assert latent.clustering_error(np.array([0.0, 1.0]), t) == pytest.approx(0.5, abs=0.03)  # at a right angle
     assert latent.log_loss(beta, t) == pytest.approx(p.oracle.log_loss(beta, x, None).mean())
