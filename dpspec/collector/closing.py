@@ -102,7 +102,8 @@ def record_of(collected: Collected, started: str, *, partial: bool = False) -> R
     wanted = batch_sizes(plan, device)
     for at, size in enumerate(wanted, start=1):
         users = collected.users(at)
-        if users == 0 or (users < size and not partial):
+        over = at < len(collected.rounds)  # it ended with those who had answered
+        if users == 0 or (users < size and not partial and not over):
             which = f"round {at} of {len(wanted)}" if len(wanted) > 1 else "the plan"
             refuse(f"{which} has {users:,} of its {size:,} reports", "collect the others, or take the result of fewer with --partial")
     private = plan.draft.analysis.data.status == "private"

@@ -39,12 +39,12 @@ def client_form(plan: Plan) -> dict[str, Any]:
         refuse("`labels only` leaves x public, beside which the server reads each single report: it is no sum")
     if draft.analysis.privacy.public is not None:
         refuse("the algorithm reads public records beside the reports, which a collector does not load")
-    labelled = any(domain.variable == "y" for domain in data.domains)
     found = [_draws(draft, release, several=len(draft.releases) > 1) for release in draft.releases]
     rounds = {at for at, _, _ in found}
     if len(rounds) > 1 or (len(found) > 1 and rounds != {1}):
         refuse("several releases with rounds ask other users in each of them", "one release with rounds a plan")
     forms = [form for _, part, _ in found for form in part]
+    labelled = any(y for _, _, y in found)
     columns = tuple(getattr(data.source, "columns", ()))
     d = int(draft.facts.get("features", draft.facts["d"]))
     body: dict[str, Any] = {
@@ -54,11 +54,11 @@ def client_form(plan: Plan) -> dict[str, Any]:
         "rounds": rounds.pop(),
         "record": {
             "d": d,
-            "y": labelled or any(y for _, _, y in found),
+            "y": labelled,
             "columns": list(columns) if len(columns) == d else [],
             "missing": missing(draft),
         },
-        "enforce": {"x": _rules(draft, "x", d), "y": _rules(draft, "y", 1)},
+        "enforce": {"x": _rules(draft, "x", d), "y": _rules(draft, "y", 1) if labelled else []},
         "protects": protected(draft.analysis),
         "draws": forms,
     }

@@ -61,9 +61,9 @@ def decode(device: Device, rows: Bytes, round: int, refused: Counter[str]) -> Re
     valid, start, numbers = np.ones(len(rows), dtype=bool), 0, []
     for draw in device.draws:
         each = draw.codec.bits
-        part = bits[:, start : start + draw.bits].reshape(-1, each)
+        part = bits[:, start : start + draw.bits].reshape(len(rows) * draw.count, each)
         found, fine = draw.codec.unpack(part)
-        numbers.append(found.reshape(len(rows), draw.count, -1))
+        numbers.append(found.reshape(len(rows), draw.count, found.shape[1]))
         valid &= fine.reshape(len(rows), draw.count).all(axis=1)
         start += draw.bits
     valid &= ~bits[:, start:].any(axis=1)

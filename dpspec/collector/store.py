@@ -85,7 +85,7 @@ class Store:
     def _prepare(self, connection: sa.Connection) -> None:
         _META.create_all(connection)
         plan = self.device.plan.hex()
-        facts = dict(connection.execute(sa.select(_FACTS.c.name, _FACTS.c.value)).tuples().all())
+        facts = {str(row[0]): str(row[1]) for row in connection.execute(sa.select(_FACTS.c.name, _FACTS.c.value))}
         if not facts:
             started = datetime.now(UTC).isoformat(timespec="seconds")
             fresh = {"version": VERSION, "plan": plan, "round": "1", "started": started}

@@ -82,11 +82,12 @@ class Codec(Protocol):
 def _int_bits(values: Integers, bits: int) -> Bools:
     """Each non-negative integer in ``bits`` bits, little end first: (users, entries*bits)."""
     raw = np.ascontiguousarray(values.astype("<u8")).view(np.uint8).reshape(*values.shape, 8)
-    return np.unpackbits(raw, axis=-1, bitorder="little", count=bits).astype(bool).reshape(values.shape[0], -1)
+    found = np.unpackbits(raw, axis=-1, bitorder="little", count=bits).astype(bool)
+    return np.asarray(found.reshape(values.shape[0], values.shape[1] * bits))
 
 
 def _bits_int(bits: Bools, each: int) -> Integers:
-    rows = bits.reshape(bits.shape[0], -1, each)
+    rows = bits.reshape(bits.shape[0], bits.shape[1] // each, each)
     raw = np.packbits(rows, axis=-1, bitorder="little")
     full = np.zeros((*raw.shape[:2], 8), dtype=np.uint8)
     full[..., : raw.shape[2]] = raw

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import TEXTS, plan_of, records
 
 from dpspec.client import Client, ClientError, load, read_state, report
 from dpspec.client.device import CHANNELS, gaussian_epsilon
@@ -21,6 +20,7 @@ from dpspec.collector.intake import decode, empty
 from dpspec.models.features import Told
 from dpspec.privacy import meter
 from dpspec.spec.diagnostics import SpecError
+from tests.local_support import TEXTS, plan_of, records
 
 NAMES = sorted(TEXTS)
 HOSTILE = [np.nan, np.inf, -np.inf, 1e300, -1e300, 5e-324, 0.0]
