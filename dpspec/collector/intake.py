@@ -13,15 +13,15 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from dpspec.client.device import Device
+from dpspec.client.device import Device, DeviceDraw
 from dpspec.client.frame import HEADER, MAGIC, PREFIX, VERSION
 from dpspec.privacy.noise import Integers
-from dpspec.privacy.wire import Bytes, Tally
+from dpspec.privacy.wire import Bytes, Tally, whole
 
 #: Bytes that are read at a time.
 CHUNK: Final = 1 << 20
-#: Numbers that a block of decoded reports has about.
-_NUMBERS: Final = 1 << 20
+#: Bytes of payload that are decoded at a time, about.
+_NUMBERS: Final = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +57,30 @@ def decode(device: Device, rows: Bytes, round: int, refused: Counter[str]) -> Re
     refused["another round"] += int((good & (at != round)).sum())
     good &= at == round
     rows = rows[good]
-    bits = np.unpackbits(rows[:, HEADER.size :], axis=1, bitorder="little").astype(bool)
+    payload = rows[:, HEADER.size :]
     valid, start, numbers = np.ones(len(rows), dtype=bool), 0, []
     for draw in device.draws:
-        each = draw.codec.bits
-        part = bits[:, start : start + draw.bits].reshape(len(rows) * draw.count, each)
-        found, fine = draw.codec.unpack(part)
+        found, fine = _unpacked(draw, payload, start)
         numbers.append(found.reshape(len(rows), draw.count, found.shape[1]))
         valid &= fine.reshape(len(rows), draw.count).all(axis=1)
         start += draw.bits
-    valid &= ~bits[:, start:].any(axis=1)
+    if start % 8:  # the filling bits of the last byte
+        valid &= payload[:, -1] >> (start % 8) == 0
     refused["malformed"] += int((~valid).sum())
     return Reports(round, rows[:, PREFIX : HEADER.size].copy(), tuple(numbers)).take(valid)
+
+
+def _unpacked(draw: DeviceDraw, payload: Bytes, start: int) -> tuple[Integers, Any]:
+    """The integers of one draw, whose bits begin at ``start``, a row a report, and which are valid. Whole bytes are read as they are."""
+    rows = len(payload) * draw.count
+    each = getattr(draw.codec, "each", 0)
+    if each and start % 8 == 0:
+        raw = payload[:, start // 8 : (start + draw.bits) // 8].reshape(rows, draw.codec.bits // each, each // 8)
+        checked: tuple[Integers, Any] = draw.codec.checked(whole(raw))  # type: ignore[attr-defined]
+        return checked
+    first, last = start // 8, (start + draw.bits + 7) // 8
+    bits = np.unpackbits(payload[:, first:last], axis=1, bitorder="little").astype(bool)[:, start - 8 * first :][:, : draw.bits]
+    return draw.codec.unpack(bits.reshape(rows, draw.codec.bits))
 
 
 def add(device: Device, tallies: dict[tuple[int, int], Tally], reports: Reports) -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -88,10 +88,23 @@ def _int_bits(values: Integers, bits: int) -> Bools:
 
 def _bits_int(bits: Bools, each: int) -> Integers:
     rows = bits.reshape(bits.shape[0], bits.shape[1] // each, each)
-    raw = np.packbits(rows, axis=-1, bitorder="little")
+    return whole(np.packbits(rows, axis=-1, bitorder="little"))
+
+
+def whole(raw: Bytes) -> Integers:
+    """The integers of bytes, little end first: (users, entries) of (users, entries, at most 8)."""
+    if raw.shape[2] == 4:
+        return np.ascontiguousarray(raw).view("<u4")[..., 0].astype(np.int64)
     full = np.zeros((*raw.shape[:2], 8), dtype=np.uint8)
     full[..., : raw.shape[2]] = raw
     return full.view("<u8")[..., 0].astype(np.int64)
+
+
+def _norms(numbers: Integers, exponent: int) -> Array:
+    """l2 norms of rows of steps of 2^``exponent``."""
+    values = numbers.astype(float)
+    with np.errstate(over="ignore"):
+        return np.asarray(np.ldexp(np.sqrt(np.einsum("ij,ij->i", values, values)), exponent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +120,8 @@ class Steps:
 
     @property
     def each(self) -> int:
-        return (2 * self.limit).bit_length()
+        """Bits of an entry, whole bytes."""
+        return (((2 * self.limit).bit_length() + 7) // 8) * 8
 
     @property
     def bits(self) -> int:
@@ -125,11 +139,14 @@ class Steps:
         return _int_bits(numbers + self.limit, self.each)
 
     def unpack(self, bits: Bools) -> tuple[Integers, Bools]:
-        raw = _bits_int(bits, self.each)
+        return self.checked(_bits_int(bits, self.each))
+
+    def checked(self, raw: Integers) -> tuple[Integers, Bools]:
+        """The numbers of the integers as they travel, and which rows are valid."""
         good: Bools = np.asarray((raw <= 2 * self.limit).all(axis=1))
         numbers = raw - self.limit
         if math.isfinite(self.norm):
-            good &= np.asarray(np.linalg.norm(np.ldexp(numbers.astype(float), self.exponent), axis=1) <= self.norm * (1 + 2.0**-30))
+            good &= np.asarray(_norms(numbers, self.exponent) <= self.norm * (1 + 2.0**-30))
         return numbers, good
 
     def statistic(self, numbers: Integers) -> Integers:
@@ -173,11 +190,16 @@ class Direction:
     def pack(self, numbers: Integers) -> Bools:
         return _int_bits(numbers + 2**_FINE, 32)
 
+    each: ClassVar[int] = 32
+
     def unpack(self, bits: Bools) -> tuple[Integers, Bools]:
-        raw = _bits_int(bits, 32)
+        return self.checked(_bits_int(bits, 32))
+
+    def checked(self, raw: Integers) -> tuple[Integers, Bools]:
+        """The numbers of the integers as they travel, and which rows are valid."""
         numbers = raw - 2**_FINE
         slack = math.sqrt(self.dim) * 2.0**-_FINE + 2.0**-40
-        return numbers, np.asarray(np.abs(np.linalg.norm(np.ldexp(numbers.astype(float), -_FINE), axis=1) - 1.0) <= slack)
+        return numbers, np.asarray(np.abs(_norms(numbers, -_FINE) - 1.0) <= slack)
 
     def statistic(self, numbers: Integers) -> Integers:
         return np.asarray(numbers.sum(axis=0))
