@@ -37,6 +37,7 @@ from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.sets import Vector, soft_threshold, unkept
 from dpspec.models.door import Door
+from dpspec.models.features import Feature, Pair, Record
 from dpspec.models.rows import Rows
 from dpspec.privacy.channels.gaussian_ball_product import GaussianBallProduct
 from dpspec.privacy.channels.gaussian_outer import GaussianOuter
@@ -185,6 +186,10 @@ def schedule(p: Problem, t: Tunables) -> Tree:
             Draw("xy", product_channel(p, t), per="user", weight=1 - t.weight),
         )
     )
+
+
+def client(p: Problem, t: Tunables) -> dict[str, Feature]:
+    return {"covariance": Record(), "xy": Pair()}
 
 
 def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
