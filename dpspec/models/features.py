@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpspec.models.columns import Cells, Column, Condition, Conditions
+from dpspec.numeric.norms import clip_rows, lengths
 
 Vector: TypeAlias = NDArray[np.float64]
 Told: TypeAlias = Mapping[str, Vector]
@@ -83,6 +84,25 @@ class Pair:
 
     def values(self, x: Vector, y: Vector | None, told: Told, coins: Coins) -> list[Any]:
         return [(x, y)]
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledPair:
+    """(x, y) with y multiplied by the factor min(1, ``radius``/|x|) by which the channel scales x."""
+
+    radius: float
+    kind: ClassVar[str] = "scaled-pair"
+    needs_y: ClassVar[bool] = True
+    asks: ClassVar[tuple[str, ...]] = ()
+
+    def values(self, x: Vector, y: Vector | None, told: Told, coins: Coins) -> list[Any]:
+        assert y is not None
+        return [(x, self.scaled(x, y))]
+
+    def scaled(self, x: Vector, y: Vector) -> Vector:
+        """y min(1, r/|x|) row by row, (users,): one record each. What is no number stays none, and its record is 0 to the channels."""
+        with np.errstate(all="ignore"):
+            return np.asarray(y * np.minimum(1.0, lengths(x).limits(self.radius)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +188,13 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class LinearGradient:
-    """x (<theta, x> - y) with x clipped at ``x_clip`` and y at ``y_clip``, and the residual at ``residual_clip`` where it is positive;
-    ``theta`` is told by the server."""
+    """x (<theta, x> - y) with x clipped at ``x_clip`` and y at ``y_clip``; where they are positive, the residual at ``residual_clip`` and
+    then x into the l2 ball of ``x_radius``. ``theta`` is told by the server."""
 
     x_clip: float
     y_clip: float
     residual_clip: float
+    x_radius: float
     kind: ClassVar[str] = "linear-gradient"
     needs_y: ClassVar[bool] = True
     asks: ClassVar[tuple[str, ...]] = ("theta",)
@@ -188,13 +209,15 @@ class LinearGradient:
             residual = clipped @ theta - np.clip(y, -self.y_clip, self.y_clip)
             if self.residual_clip > 0:
                 residual = np.clip(residual, -self.residual_clip, self.residual_clip)
+            if self.x_radius > 0:
+                clipped = clip_rows(clipped, self.x_radius)
             clipped *= residual[:, None]
         return clipped
 
 
 # --------------------------------------------------------------------------------------------------------------------- forms
 
-_KINDS: dict[str, Any] = {cls.kind: cls for cls in (Shifted, Record, Pair, Centred, Satisfied, CellOf, Answers, LinearGradient)}
+_KINDS: dict[str, Any] = {cls.kind: cls for cls in (Shifted, Record, Pair, ScaledPair, Centred, Satisfied, CellOf, Answers, LinearGradient)}
 
 
 def form(feature: Any) -> dict[str, Any]:

@@ -11,9 +11,9 @@ Gaussian choice 4*sqrt(2)*max Sigma_jj would have to be public), and tau follows
 (default, not from the document) has a threshold for each entry, 2 sqrt(S~_ii S~_jj log d/n) + (threshold/2) sigma sqrt(log d).
 
 Explicit bound (level = declared). On the event |S~ - Sigma|_max <= tau an entry of Sigma that is 0 becomes 0 and any other is off by at
-most 2 tau, so with at most s off-diagonal non-zeros a column |Sigma^ - Sigma|_1 <= 2 (s + 1) tau, which dominates every l_w operator norm of a symmetric
-matrix. With gamma >= 2 r^2 the event has probability at least 1 - 4 d^-6. The positive part doubles the bound in the spectral norm, and
-has no such bound for the other norms: use ``psd = off`` for them.
+most 2 tau, so with at most s off-diagonal non-zeros a column |Sigma^ - Sigma|_1 <= 2 (s + 1) tau, which dominates every l_w operator norm
+of a symmetric matrix. With gamma >= 2 r^2 the event has probability at least 1 - 4 d^-6. The positive part doubles the bound in the
+spectral norm, and has no such bound for the other norms: use ``psd = off`` for them.
 
 ``estimate.theta``: (d, d); extras: ``thresholded`` (before step 3) and ``moment`` (S~).
 """

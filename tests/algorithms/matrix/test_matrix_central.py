@@ -232,7 +232,7 @@ def test_output_perturbation_is_within_its_bound_and_covariance_perturbation_is_
 
 
 def test_thresholds_of_the_spread_keep_what_hoeffding_would_not() -> None:
-    """Entries of 0.01 and 0.002 in a ball of radius 1, d = 50: the level of the ball's range is above all of them, that of the spread below."""
+    """Entries of 0.01 and 0.002 in the unit ball, d = 50: the level of the ball's range is above all of them, that of the spread below."""
     n, d = 80_000, 50
     p = problem("covariance", n, d)
     sigma = (np.eye(d) + 0.4 * (np.eye(d, k=1) + np.eye(d, k=-1))) / 100
