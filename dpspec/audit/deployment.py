@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpspec.audit.event import Event
@@ -439,7 +439,27 @@ def deployment_of(data: Mapping[str, Any], *, spans: Mapping[Path, Span] | None 
     )
     if has_errors(loader.found):
         raise SpecError(loader.found, path=path)
-    return deployment
+    return _reports_of_units(deployment)
+
+
+def _reports_of_units(deployment: Deployment) -> Deployment:
+    """In the shuffle model one shuffled batch of randomized responses is the reports of the n units; said as DP648."""
+    setting = deployment.setting
+
+    def one(event: Event) -> Event:
+        alone = event.kind == "shuffled" and event.number("batches") == 1 and (event.number("epochs") or 1) == 1 and not event.unread
+        if not alone or not event.inner or any(e.kind != "randomized_response" for e in event.inner):
+            return event
+        fields = {k: v for k, v in event.fields.items() if k not in ("batches", "epochs")}
+        return replace(event, kind="shuffled_reports", fields={**fields, "n": setting.n, "what": event.what})
+
+    if setting.model != "shuffle" or setting.n is None:
+        return deployment
+    events = tuple(one(e) for e in deployment.events)
+    if events == deployment.events:
+        return deployment
+    told = f"read as the shuffle model: {setting.n:g} reports of a local randomizer, without sender or order (shuffled_reports)"
+    return replace(deployment, events=events, notes=(*deployment.notes, Diagnostic("DP648", "info", told)))
 
 
 def _beside(loader: _Loader, data: Mapping[str, Any]) -> None:
