@@ -195,6 +195,7 @@ SORTS: Mapping[str, Sort] = {
     "threshold_sigma": POSITIVE,
     "asked": WHOLE,
     "lipschitz": AMOUNT,
+    "smoothness": AMOUNT,
     "strong_convexity": POSITIVE,
     "attributes": WHOLE,
     "fakes": FLAG,
