@@ -328,7 +328,18 @@ class _Loader:
             if all(word in CHANNELS[kind].fields for word in pair):
                 self.twice(m, at, *pair)
         self.fields(m, CHANNELS[kind], at, f"field of channel {kind}", kind)
-        return ChannelSpec(kind, {str(k): numeric(v) for k, v in m.items()})
+        fields = {str(k): numeric(v) for k, v in m.items()}
+        if "channels" in CHANNELS[kind].fields:
+            fields["channels"] = self.channels(m.get("channels"), (*at, "channels"))
+        return ChannelSpec(kind, fields)
+
+    def channels(self, data: Any, at: Path) -> tuple[ChannelSpec, ...]:
+        """The channels that another one is made of: a list of one at least."""
+        if not isinstance(data, (list, tuple)) or not data:
+            self.say("DP672", f"channels must be a list of channels, not {shown(data)}", at)
+            return ()
+        found = [self.channel(item, (*at, i)) for i, item in enumerate(data)]
+        return tuple(c for c in found if c is not None)
 
     def facts(self, data: Any, at: Path) -> Mapping[str, Any]:
         m = self.mapping(data, at, "facts")
