@@ -102,7 +102,7 @@ def matrix_privacy(
 
     ``neighbours``: pairs of row indices; all pairs when absent.
     """
-    p = _checked(rows)
+    p = checked_matrix(rows)
     names = [str(x) for x in (inputs if inputs is not None else range(p.shape[0]))]
     outs = [str(x) for x in (outputs if outputs is not None else range(p.shape[1]))]
     if len(names) != p.shape[0] or len(outs) != p.shape[1]:
@@ -158,7 +158,7 @@ def _check_neighbours(neighbours: Sequence[tuple[int, int]], size: int) -> None:
         raise _refuse("neighbours names no two different inputs, so nothing is compared", "leave it out to compare all pairs of inputs")
 
 
-def _checked(rows: Any) -> Array:
+def checked_matrix(rows: Any) -> Array:
     try:
         table = [[_entry(x) for x in row] for row in rows]
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
@@ -310,7 +310,7 @@ def _unary_subset(c: ChannelSpec) -> ExactResult:
     return replace(one, attained=False, under=None)
 
 
-def _keep(c: ChannelSpec, k: float) -> float:
+def keep_of(c: ChannelSpec, k: float) -> float:
     keep, epsilon = c.number("keep"), c.number("epsilon")
     if keep is None and epsilon is None:
         raise _refuse(f"channel {c.kind} needs keep or epsilon")
@@ -323,7 +323,7 @@ def _keep(c: ChannelSpec, k: float) -> float:
 
 def _response(c: ChannelSpec, word: str) -> ExactResult:
     k = int(_need(c, word, low=2))
-    keep = _keep(c, k)
+    keep = keep_of(c, k)
     other = (1 - keep) / (k - 1)
     rest = [max(1 - keep - other, 0.0)] if k > 2 else []
     names = ("value", "another value", "any other")[: 2 + len(rest)]
@@ -355,7 +355,7 @@ def _subset_selection(c: ChannelSpec) -> ExactResult:
 
 
 def _hadamard(c: ChannelSpec) -> ExactResult:
-    keep = _keep(c, 2)
+    keep = keep_of(c, 2)
     return matrix_privacy([[keep, 1 - keep], [1 - keep, keep]], ("+1", "-1"), ("+1", "-1"), how="one coefficient, sign flipped")
 
 
@@ -385,7 +385,7 @@ def _rappor(c: ChannelSpec) -> ExactResult:
 
 def _half_cube(c: ChannelSpec) -> ExactResult:
     d = int(_need(c, "dimension", low=1, high=10_000))
-    keep = _keep(c, 2)
+    keep = keep_of(c, 2)
     ties = str(c.fields.get("ties", "both"))
     even = d % 2 == 0
     if not even or ties in ("none", "split"):
@@ -523,7 +523,7 @@ def _sampled_attribute(c: ChannelSpec) -> ExactResult:
     from scipy.special import gammaln
 
     d, k = int(_need(c, "attributes", low=1, high=200)), int(_need(c, "categories", low=2))
-    keep = _keep(c, k)
+    keep = keep_of(c, k)
     other, differs = (1 - keep) / (k - 1), c.fields.get("differs")
     if differs not in ("attribute", "record"):
         raise _refuse("channel sampled_attribute needs differs: attribute or record")
@@ -555,6 +555,29 @@ def _sampled_attribute(c: ChannelSpec) -> ExactResult:
     return matrix_privacy(rows, ("first", "second"), names, how="outputs by how many values they share with either input")
 
 
+def _cosine(c: ChannelSpec) -> ExactResult:
+    """cos(pi j x) of a number x of [0, 1], j from 1 public: a bit that is 1 with probability (1 + (2 keep - 1) cos)/2, or Laplace noise.
+    x = 0 and x = 1/j have the values 1 and -1, so that it shows as much as a number of [-1, 1]."""
+    scale = c.number("scale")
+    if scale is not None:
+        return _laplace_channel(replace(c, fields={**c.fields, "range": 2.0}))
+    keep = keep_of(c, 2)
+    how = "a bit of a cosine: inputs where it is 1 and -1"
+    return matrix_privacy([[keep, 1 - keep], [1 - keep, keep]], ("cosine 1", "cosine -1"), ("1", "0"), how=how)
+
+
+def _chain(c: ChannelSpec) -> ExactResult:
+    from dpspec.audit.chains import chain
+
+    return chain(c)
+
+
+def _positions(c: ChannelSpec) -> ExactResult:
+    from dpspec.audit.chains import positions
+
+    return positions(c)
+
+
 _MODELS: Mapping[str, Callable[[ChannelSpec], ExactResult]] = {
     "matrix": _matrix,
     "unary": _unary,
@@ -573,4 +596,7 @@ _MODELS: Mapping[str, Callable[[ChannelSpec], ExactResult]] = {
     "count_mean_sketch": _count_mean_sketch,
     "priv_unit": _priv_unit,
     "sampled_attribute": _sampled_attribute,
+    "cosine": _cosine,
+    "chain": _chain,
+    "positions": _positions,
 }
