@@ -11,7 +11,7 @@ import pytest
 from scipy.integrate import quad
 
 from dpspec.audit import audit
-from dpspec.audit.exact import ExactResult
+from dpspec.audit.matrices import ExactResult
 
 
 def exact(**fields: Any) -> ExactResult:
