@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpspec.numeric.slopes import SLOPES, bump, expit
+from dpspec.numeric.slopes import SLOPES, bump
+from dpspec.numeric.slopes import expit as expit
 from dpspec.spec.expr import Expr
 from dpspec.symbolic import softmax
 from dpspec.symbolic.certificate import Certificate
