@@ -82,13 +82,13 @@ def test_a_million_reports_take_less_than_a_minute_and_300_mb(name: str, tmp_pat
         "start = time.perf_counter()\n"
         "try:\n    main()\n"
         "finally:\n"
-        "    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "    sys.stderr.write(f'{time.perf_counter() - start} {peak}')\n"
+        "    used = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "    sys.stderr.write(f'{time.perf_counter() - start} {used.ru_utime + used.ru_stime} {used.ru_maxrss}')\n"
     )
     words = ["collect", "plan.dps", "reports", "--out", "released"]
     done = subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True, check=True)
-    seconds, kilobytes = map(float, done.stderr.splitlines()[-1].split())
-    print(f"{name}: {seconds:.1f} s, {kilobytes / 1024:.0f} MB")
+    seconds, processor, kilobytes = map(float, done.stderr.splitlines()[-1].split())
+    print(f"\n{name}: {seconds:.1f} s ({processor:.1f} s of the processor), {kilobytes / 1024:.0f} MB")
     assert "1,000,000 of 1,000,000" in done.stdout
     assert seconds < 60
     assert kilobytes < 300 * 1024
