@@ -40,14 +40,17 @@ def test_a_report_takes_less_than_a_millisecond(name: str, benchmark: Any) -> No
     assert benchmark.stats.stats.median < 1e-3
 
 
-def test_a_client_starts_within_150_ms() -> None:
-    """Processor time, the median of ten processes, the interpreter's own start taken off: other processes share the machine."""
+def test_a_client_starts_within_150_ms(tmp_path: Path) -> None:
+    """Processor time, the median of ten processes after one that compiles, the interpreter's own start taken off."""
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {"PYTHONPYCACHEPREFIX": str(tmp_path)}
 
     def seconds(code: str) -> float:
         times = []
+        command = [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}\n{code}"]
+        subprocess.run(command, check=True, env=env)
         for _ in range(10):
             start = resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run([sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}\n{code}"], check=True)
+            subprocess.run(command, check=True, env=env)
             end = resource.getrusage(resource.RUSAGE_CHILDREN)
             times.append(end.ru_utime - start.ru_utime + end.ru_stime - start.ru_stime)
         return statistics.median(times)
