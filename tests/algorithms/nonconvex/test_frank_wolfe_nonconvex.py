@@ -188,7 +188,7 @@ def test_half_of_the_sensitivity_doubles_the_loss_of_a_choice():
 def test_the_gradient_of_a_squared_residual_has_its_factor_of_two():
     """(sigma(<w, x>) - y)^2 with sigma(s) = s, unit balls: C_sigma (B + 1) = 2 is printed for its Lipschitz constant, which is 4, and two
     records move the sum of gradients by 5.2, beyond 2 times the print."""
-    p, t, _ = bound("dp-fw-l2", "ball(l2, 1)", n=2, d=2, loss="(<w, x> - y)^2", options="T = 1")
+    p, _, _ = bound("dp-fw-l2", "ball(l2, 1)", n=2, d=2, loss="(<w, x> - y)^2", options="T = 1")
     assert p.loss.lipschitz == pytest.approx(4.0, rel=1e-6)
     w = np.array([-1.0, 0.0])
     assert np.linalg.norm(p.objective.data_gradient(w, Records(np.array([[1.0, 0.0]]), np.ones(1)))) == pytest.approx(4.0)
