@@ -92,7 +92,7 @@ CARD = Card(
             "n*strength*sqrt(gap/(2*smoothness*d))/L", "total step length, as dp-pgd-nonconvex: least 2*gap/tau + noise", minimum=1e-300
         ),
         "T": Tunable(
-            "ceil(max(10, min(2*smoothness*tau, 2*10^9/(n*d), 1000)))",
+            "ceil(max(10, min(2*smoothness*tau, 3*10^8/(n*d), 1000)))",
             "steps of half of 1/S while they are cheap; 000: a multiple of B*gap/alpha^2 that is not given",
             integer=True,
             minimum=1,
