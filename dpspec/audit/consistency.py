@@ -24,6 +24,7 @@ def disagreements(deployment: Deployment) -> list[Diagnostic]:
     found = [text for event in nodes(deployment.events) for text in _event(event, deployment)]
     if deployment.channel is not None:
         found += _channel(deployment.channel)
+        found += [text for part in deployment.channel.fields.get("channels", ()) for text in _channel(part)]
     claim, setting = deployment.claim, deployment.setting
     if claim.unit and setting.unit and claim.unit.lower() != setting.unit.lower():
         found.append(f"the claim is about one {claim.unit}, the setting about one {setting.unit}")

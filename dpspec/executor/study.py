@@ -23,6 +23,7 @@ from dpspec.executor.trial import Cell, CellResult, compiled, forget_real
 from dpspec.executor.workers import Execute, alone, processes
 from dpspec.lang.source import Parsed
 from dpspec.spec.diagnostics import SpecError
+from dpspec.tasks.registry import of as task_of
 from dpspec.theory.bounds import best
 from dpspec.theory.formulas import UNKNOWN, positive
 
@@ -224,7 +225,7 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
             continue
         for release in draft.releases:
             name, card = release.release.name, release.module.CARD
-            measure = results[0].measures[name]
+            measure, asked = results[0].measures[name], task_of(release.problem.task)
             errors = [e for r in results for e in r.errors[name]]
             reference = [e for r in results for e in r.reference[name]]
             bound = best(release.bounds, measure)
@@ -250,7 +251,7 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
                     "error": s.error_json(measure, errors),
                     "reference_error": s.error_json(measure, reference) if reference else None,
                     "trivial_error": sum(trivial) / len(trivial) if trivial else None,
-                    "cost_of_privacy": s.cost_of_privacy(errors, reference),
+                    "cost_of_privacy": s.cost_of_privacy(errors, reference) if asked.measure(measure).compared else None,
                     "bound": against,
                     "target": s.target_json(release.target, errors),
                     "enforcement": moved,
@@ -271,6 +272,8 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
             for b in (bound,) if bound is not None else ():
                 for condition in b.holds_if:
                     notes[f"The {b.kind} bound of {card.id} holds if: {condition}"] = None
+            if reference and (caveat := asked.caveat(release.problem)):
+                notes[f"{name}: {caveat}"] = None
             if moved is not None:
                 notes[_moved(name, measure, moved)] = None
             for text in against["unmet"] if against is not None else ():

@@ -120,7 +120,7 @@ CODES: dict[str, Code] = {
     ),
     "DP216": Code(
         "Parameter of a named loss out of range",
-        "The parameters of huber, biweight and smooth-hinge are positive, and the level of quantile lies strictly between 0 and 1. "
+        "The parameters of huber, biweight, cauchy and smooth-hinge are positive, and the level of quantile lies strictly between 0 and 1. "
         "The number of classes of multinomial is a whole number of at least 2, the sizes of groups are whole numbers of at least 1, and "
         "several add up to d.",
         bad="minimise huber(0) over ball(l2, 1)",

@@ -184,6 +184,7 @@ LOSSES = frozenset(
     [
         "absolute",
         "biweight",
+        "cauchy",
         "exponential",
         "hinge",
         "huber",

@@ -245,7 +245,7 @@ def test_a_bound_whose_declared_gap_is_false_is_not_judged() -> None:
 @pytest.mark.parametrize(
     ("algorithm", "law", "d", "k", "n"),
     [
-        ("dp-thresholding", "normal(0, banded(1, 0.9)/2)", 4, 3, 400_000),
+        ("dp-thresholding with level = declared", "normal(0, banded(1, 0.9)/2)", 4, 3, 400_000),
         ("dp-covariance-gaussian", "normal(0, toeplitz(0.5)/2)", 4, 1, 100_000),
         ("dp-covariance-gaussian", "laplace(1/2)", 3, 1, 100_000),
         ("dp-covariance-gaussian", "uniform(-1, 1)", 5, 1, 100_000),

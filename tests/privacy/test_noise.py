@@ -385,3 +385,27 @@ def test_a_value_far_above_its_sensitivity_is_rounded_like_any_other(size: float
     for a, b, c in zip(values, draw, found, strict=True):
         exact = (round(Fraction(a) / grid) + round(Fraction(b) / grid)) * grid
         assert c == float(exact)
+
+
+def test_the_integer_enclosure_of_an_exponential_holds_it_and_is_narrow() -> None:
+    """Against ball arithmetic of another library, at 400 more digits."""
+    from fractions import Fraction
+
+    from flint import arb, ctx
+
+    from dpspec.privacy.exact import enclosed_exp
+
+    rng = np.random.default_rng(1)
+    cases = [Fraction(0), Fraction(1, 2**80), Fraction(745), *(Fraction(float(v)) for v in rng.exponential(20, 40)), Fraction(10**6)]
+    before = ctx.prec
+    ctx.prec = 3000
+    try:
+        for t in cases:
+            for digits in (64, 117, 500):
+                low, high = enclosed_exp(t, digits)
+                exact = arb.exp(-(arb(t.numerator) / arb(t.denominator))) * arb(2) ** digits
+                assert not arb(low) > exact
+                assert not arb(high) < exact
+                assert 0 <= high - low <= 2
+    finally:
+        ctx.prec = before

@@ -91,7 +91,7 @@ def robust_gradient(records: Rows, model: Model, t: Tunables, beta: Any, n: int)
     """(s/n) sum kernel(q_i/s), (d,): each record's part is a function of it and of beta alone, cut to [-cap s, cap s] in every entry."""
     total = sums.Sum(records.d)
     for x, y in records.blocks(sums.block_rows(1 << 15, records.d, 64)):
-        total.add(robust.column_sums(model.gradients(beta, x, y), np.ones(x.shape[0]), t.s, t.b))
+        total.add(robust.column_sums(model.gradients(beta, x, y), None, t.s, t.b))
     return total.value / n
 
 

@@ -299,7 +299,7 @@ def robust_step(records: Rows, model: Model, t: Tunables, beta: Vector, centre: 
     """(s/n) sum kernel((f_i - centre)/s), (d,)."""
     total = sums.Sum(records.d)
     for x, y in records.blocks(sums.block_rows(1 << 15, records.d, 64)):
-        total.add(robust.column_sums(model.terms(beta, x, y) - centre, np.ones(x.shape[0]), t.s, t.b))
+        total.add(robust.column_sums(model.terms(beta, x, y) - centre, None, t.s, t.b))
     return total.value / n
 
 

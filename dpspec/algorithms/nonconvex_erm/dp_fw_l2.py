@@ -70,7 +70,7 @@ CARD = Card(
             "min(w_l2*sqrt(d), w_l1*sqrt(2*log(2*d)), w_linf*d*sqrt(2/pi)) else radius*sqrt(d)", "the Gaussian width of the set, bounded"
         ),
         "T": Tunable(
-            "ceil(max(10, min(n*strength*radius*sqrt(2*smoothness*gap)/(L*width), 3*10^8/(n*d), 1000)))",
+            "ceil(max(10, min(n*strength*radius*sqrt(2*smoothness*gap)/(L*width), 2*10^9/(n*d), 1000)))",
             "least sqrt(2*gap*S*Q^2/T) + width*2*L*sqrt(T)/(n*mu), Q = 2*w_radius; 000: n*epsilon/sqrt((Q^2 + W^2)*log(1/delta))",
             integer=True,
             minimum=1,

@@ -66,7 +66,7 @@ CARD = Card(
             minimum=1e-300,
         ),
         "beta": Tunable(
-            "max(n*strength*sqrt(smoothness*d/(2*gap))/L, smoothness*(n*strength/L)^2/max(10, min(3*10^8/(n*d), 1000)))",
+            "max(n*strength*sqrt(smoothness*d/(2*gap))/L, smoothness*(n*strength/L)^2/max(10, min(2*10^9/(n*d), 1000)))",
             "inverse temperature: least 2*gap/tau + 2*S*d/beta at tau*beta = (n*mu/L)^2/2, colder where that takes too many steps; "
             "000: O(log(n)), at least max(4/lam, d)",
             minimum=1e-12,

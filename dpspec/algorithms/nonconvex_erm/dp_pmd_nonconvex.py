@@ -70,7 +70,7 @@ CARD = Card(
             minimum=1e-300,
         ),
         "T": Tunable(
-            "ceil(max(10, min(n*strength*radius*sqrt(smoothness*gap/(2*spread))/L, 3*10^8/(n*d), 1000)))",
+            "ceil(max(10, min(n*strength*radius*sqrt(smoothness*gap/(2*spread))/L, 2*10^9/(n*d), 1000)))",
             "least 2*M*gap/T + W*(2*L/(n*mu))^2*T; 000: n*epsilon*sqrt(M)/(G*sqrt((Q^2 + W^2)*log(1/delta)))",
             integer=True,
             minimum=1,

@@ -36,11 +36,11 @@ import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
-from dpspec.algorithms.sets import Vector, hard_threshold, project_l2, shrink, unkept
+from dpspec.algorithms.sets import Vector, hard_threshold, project_l2, unkept
 from dpspec.algorithms.sparse.nldp_sparse_linear_regression import TAU1
-from dpspec.models.door import Door
+from dpspec.models.door import Door, Told
+from dpspec.models.features import Feature, LinearGradient
 from dpspec.models.rows import Rows
-from dpspec.numeric.norms import clip_rows
 from dpspec.privacy.channels.hemisphere import Hemisphere
 from dpspec.privacy.schedule import Disjoint, Draw, Tree
 
@@ -217,22 +217,26 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     kept, eta, ball = (t.kept_general, t.eta_general, 2.0) if t.covariance == "general" else (t.kept, t.eta, 1.0)
     theta = np.zeros(p.d)
     for x, y in records.rounds(t.T):  # disjoint users
-        gradient = release.mean_blocks("gradient", gradients(x, y, theta, t))
+        gradient = release.mean_blocks("gradient", Told(gradients(x, y, theta, t), {"theta": theta}))
         theta = project_l2(hard_threshold(theta - eta * gradient, kept), ball)
     return Estimate(theta)
 
 
 def gradients(x: Any, y: Vector, theta: Vector, t: Tunables, rows: int = 65_536) -> Iterator[Vector]:
     """What the clients of one batch hold before the channel, in blocks (users, d). Each row looks at one record only."""
+    held = client_of(t)
     for start in range(0, len(y), rows):
         block = x[start : start + rows]
-        clipped = shrink(block if isinstance(block, np.ndarray) else block.toarray(), t.tau1)
-        residual = clipped @ theta - shrink(y[start : start + rows], t.tau2)
-        if t.clip == "residual":
-            residual = shrink(residual, t.tau_res)
-            clipped = clip_rows(clipped, t.r)
-        clipped *= residual[:, None]
-        yield clipped
+        yield held.gradients(block if isinstance(block, np.ndarray) else block.toarray(), y[start : start + rows], theta)
+
+
+def client_of(t: Tunables) -> LinearGradient:
+    residual = t.clip == "residual"
+    return LinearGradient(float(t.tau1), float(t.tau2), float(t.tau_res) if residual else 0.0, float(t.r) if residual else 0.0)
+
+
+def client(p: Problem, t: Tunables) -> dict[str, Feature]:
+    return {"gradient": client_of(t)}
 
 
 # --------------------------------------------------------------------------------------------------- what is known beforehand

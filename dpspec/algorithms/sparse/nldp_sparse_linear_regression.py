@@ -41,8 +41,8 @@ from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.sets import Vector, soft_threshold, unkept
 from dpspec.models.door import Door
+from dpspec.models.features import Feature, Pair, Record, ScaledPair
 from dpspec.models.rows import Rows
-from dpspec.numeric.norms import lengths
 from dpspec.privacy.channels.gaussian_ball_product import GaussianBallProduct
 from dpspec.privacy.channels.gaussian_outer import GaussianOuter
 from dpspec.privacy.channels.gaussian_product import GaussianProduct
@@ -198,6 +198,10 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     )
 
 
+def client(p: Problem, t: Tunables) -> dict[str, Feature]:
+    return {"covariance": Record(), "xy": ScaledPair(float(t.r)) if t.product == "ball" else Pair()}
+
+
 def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     s, b = release.mean_blocks_many(("covariance", "xy"), dense_blocks(records, t.r if t.product == "ball" else None))
     noise = (release.scale("covariance") / math.sqrt(p.n), release.scale("xy") / math.sqrt(p.n))
@@ -213,13 +217,7 @@ def dense_blocks(records: Any, r: float | None = None, rows: int = 8192) -> Any:
     multiplied by the factor min(1, r/|x|) by which the channels scale x."""
     for x, y in records.blocks(rows):
         dense = x if isinstance(x, np.ndarray) else x.toarray()
-        yield dense, (y if r is None else together(dense, y, r))
-
-
-def together(x: Vector, y: Vector, r: float) -> Vector:
-    """y min(1, r/|x|) row by row, (users,): one record each. What is no number stays none, and its record is 0 to the channels."""
-    with np.errstate(all="ignore"):
-        return np.asarray(y * np.minimum(1.0, lengths(x).limits(r)))
+        yield dense, (y if r is None else ScaledPair(r).scaled(dense, y))
 
 
 def least_eigenvalue(p: Problem, t: Tunables, otherwise: float) -> float:
