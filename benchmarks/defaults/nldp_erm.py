@@ -1,4 +1,4 @@
-"""Laws and grids of the one-report family: an optimum inside, on the boundary of what is declared, and a lopsided or ill-conditioned law."""
+"""Laws and grids of the one-report family: an optimum inside, on the boundary of what is declared, and a lopsided or skew design."""
 
 from __future__ import annotations
 

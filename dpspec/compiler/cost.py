@@ -23,7 +23,8 @@ def _of(draft: Draft[Bounded], release: Bounded) -> dict[str, float | None]:
     found.update({item: value(formula, env) for item, formula in release.module.CARD.cost.items()})
     asked = [leaf for leaf in leaves(release.tree) if leaf.draw.per == "user"]
     if asked and release.problem.model in ("nldp", "sldp"):  # the reports themselves: an option may have changed the channel of the card
-        found["bits_per_user"] = float(sum(message_bits(leaf.draw.mechanism) * leaf.each for leaf in asked))
+        bits: list[int] = [message_bits(leaf.draw.mechanism) * leaf.each for leaf in asked]
+        found["bits_per_user"] = float(sum(bits))
     found["noise_draws"] = sum(
         leaf.draw.mechanism.size * (leaf.total if leaf.draw.per == "run" else n * leaf.each)  # however many rounds users are spread over
         for leaf in leaves(release.tree)

@@ -112,7 +112,7 @@ def clip_cube(x: Array, radius: float) -> Array:
     return np.clip(x, -radius, radius)
 
 
-def message_bits(channel: Channel) -> int:
+def message_bits(channel: Mechanism) -> int:
     """How many bits one report has, 64 for every number that is not from a finite set. What a user is asked (its batch, its question) is
     public and no part of it."""
     k, size = getattr(channel, "k", 0), channel.size
