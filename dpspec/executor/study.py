@@ -240,7 +240,9 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
             judged = [e for r in results for e in r.judged.get(name, r.errors[name])]
             room = ROOM * moved["truth_error"] if moved else 0.0
             unmet, broken = ([u for r in results for u in r.enforcement[name].get(word, ())] for word in ("unmet", "broken"))
-            against = s.bound_json(bound, judged, level, room=room, unmet=unmet, broken=broken)
+            against = s.bound_json(
+                bound, judged, level, room=room, unmet=unmet, broken=broken, trivial=sum(trivial) / len(trivial) if trivial else None
+            )
             points.append(
                 {
                     "release": name,

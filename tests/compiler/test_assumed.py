@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dpspec.compiler.draft import Chosen, Draft
@@ -33,11 +35,11 @@ simulate
 STATED = ("sub-gaussian(1) of x", "sub-gaussian(1.1) of y", "eigenvalues in [1, 1] of x")
 
 
-def drafted(*assume: str, domains: str = "") -> Draft:
+def drafted(*assume: str, domains: str = "") -> Draft[Any]:
     return compile_draft(parse_text(SPEC.format(assume="\n".join(f"  {a}" for a in assume), domains=domains), surface="dps"))
 
 
-def codes(draft: Draft) -> set[str]:
+def codes(draft: Draft[Any]) -> set[str]:
     return {d.code for d in draft.diagnostics}
 
 
@@ -79,7 +81,7 @@ def test_an_assumption_of_the_enforced_records_is_as_good_as_one_of_the_law() ->
     assert "DP225" in codes(drafted("eigenvalues in [0.6, 0.7] of x", domains=domain))
 
 
-def statuses(draft: Draft) -> dict[str, tuple[str, str]]:
+def statuses(draft: Draft[Any]) -> dict[str, tuple[str, str]]:
     (release,) = draft.releases
     assert isinstance(release, Chosen)
     return {s.name: (s.status, s.evidence) for s in release.assumptions}

@@ -80,18 +80,14 @@ def test_what_is_true_is_not_refuted_and_what_is_false_is(name: str, constants: 
         assert test(false(np.random.default_rng(100 + seed)), *constants) is not None
 
 
-def test_a_mean_is_called_false_by_five_standard_errors_only() -> None:
-    """The share of false alarms at the limit itself, at one standard error fewer where it can be counted: 1 - Phi(1) with its margin."""
+def test_a_mean_is_called_false_by_five_standard_errors_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The share of false alarms at the limit itself, at one standard error, where it can be counted: 1 - Phi(1) of the samples."""
     values = np.random.default_rng(3).standard_normal((4_000, 200))
-    saved = refute.STANDARD_ERRORS
-    try:
-        refute.STANDARD_ERRORS = 1.0
-        alarms = sum(refute._beyond(v, above=0.0) is not None for v in values)
-    finally:
-        refute.STANDARD_ERRORS = saved
+    assert not any(refute._beyond(v, above=0.0) is not None for v in values)
+    monkeypatch.setattr(refute, "STANDARD_ERRORS", 1.0)
+    alarms = sum(refute._beyond(v, above=0.0) is not None for v in values)
     expected = 0.1587 * 4_000
     assert abs(alarms - expected) < 6 * math.sqrt(expected)
-    assert not any(refute._beyond(v, above=0.0) is not None for v in values)
 
 
 def _sample(**changes: Any) -> Sample:
