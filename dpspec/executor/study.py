@@ -233,7 +233,7 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
             lower = next((b for b in release.bounds if b.measure == measure and b.type == "lower" and b.status != "refuted"), None)
             compared = order or bound
             if compared is not None and (name, card.id) not in expected:
-                expected[name, card.id] = _exponents(compared, d.varied)
+                expected[name, card.id] = _exponents(compared, d.varied, release)
             shape = bound_shape(order, release)
             trivial = [e for r in results for e in r.trivial[name]]
             starts = _regime(compared, release)
@@ -241,7 +241,9 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
             judged = [e for r in results for e in r.judged.get(name, r.errors[name])]
             room = ROOM * moved["truth_error"] if moved else 0.0
             unmet, broken = ([u for r in results for u in r.enforcement[name].get(word, ())] for word in ("unmet", "broken"))
-            against = s.bound_json(bound, judged, level, room=room, unmet=unmet, broken=broken)
+            against = s.bound_json(
+                bound, judged, level, room=room, unmet=unmet, broken=broken, trivial=sum(trivial) / len(trivial) if trivial else None
+            )
             points.append(
                 {
                     "release": name,
@@ -373,15 +375,16 @@ def _plan(point: Point) -> dict[str, Any]:
     return {**made.to_json(), "text": point.parsed.text}
 
 
-def _exponents(bound: Any, varied: Sequence[str]) -> dict[str, float]:
-    """The bound's asymptotic powers in the varied variables, by sympy."""
+def _exponents(bound: Any, varied: Sequence[str], release: Any) -> dict[str, float]:
+    """The bound's asymptotic powers in the varied variables, by sympy; a name that stands in an exponent of the expression (the order of a
+    moment) has the spec's own value there, since the power depends on it."""
     if not varied:
         return {}
     from dpspec.lang.source import parse_expr
     from dpspec.spec.expr import names
-    from dpspec.symbolic.bounds import BoundExpr
+    from dpspec.symbolic.bounds import BoundExpr, in_exponents
 
-    expression = parse_expr(bound.expression)
+    expression = in_exponents(parse_expr(bound.expression), {k: v for k, v in release.problem.facts.items() if k not in varied})
     found: dict[str, float] = {}
     for variable in varied:
         if variable not in names(expression):

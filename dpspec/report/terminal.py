@@ -241,6 +241,7 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
         at = ", ".join(f"{k} = {show(v)}" for k, v in p["at"].items())
         bound = "-" if b is None or b["value"] is None else f"{b['value']:.4g}"
         holds = {True: "holds", False: "VIOLATED", None: "-"}[None if b is None else b["holds"]]
+        holds = "vacuous" if holds == "holds" and b.get("vacuous") else holds
         rows.append(
             [
                 p["release"],

@@ -45,7 +45,7 @@ CARD = Card(
     needs=(
         Need("x", "privacy", "|x_j| <= K_x for every entry", enforced_by=_CLIPS),
         Need("y", "privacy", "|y| <= K_y", enforced_by=_CLIPS),
-        Need("sub-gaussian", "utility", "x and y are sub-Gaussian"),
+        Need("sub-gaussian", "utility", "x and y are sub-Gaussian", of=("x", "y")),
         Need("sparse", "utility", "theta has at most k non-zeros and l2 norm at most ball"),
         Need("eigenvalues", "utility", "the covariance of x has its eigenvalues in [eig_min, eig_max]"),
     ),

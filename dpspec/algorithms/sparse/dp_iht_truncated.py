@@ -47,7 +47,7 @@ CARD = Card(
     needs=(
         Need("x", "privacy", "|x_j| <= K for every entry", enforced_by=_SHRINKS),
         Need("y", "privacy", "|y| <= K", enforced_by=_SHRINKS),
-        Need("moment", "utility", "fourth moments of the entries of x and of y are bounded"),
+        Need("moment", "utility", "fourth moments of the entries of x and of y are bounded", of=("x", "y")),
         Need("sparse", "utility", "theta has at most k non-zeros and l2 norm at most 1/2"),
         Need("eigenvalues", "utility", "the covariance of x has its eigenvalues in [eig_min, eig_max]"),
     ),

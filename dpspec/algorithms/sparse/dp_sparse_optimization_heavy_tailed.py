@@ -67,7 +67,9 @@ CARD = Card(
     needs=(
         Need("x", "privacy", "a record has bounded influence", enforced_by=_BOUNDED),
         Need("y", "privacy", "a record has bounded influence", enforced_by=_BOUNDED),
-        Need("moment", "utility", "coordinates of the gradient have second moments at most moment_bound (tau) on sparse w"),
+        Need(
+            "moment", "utility", "coordinates of the gradient have second moments at most moment_bound (tau) on sparse w", of=("gradient",)
+        ),
         Need("rsc", "utility", "the population risk is restricted strongly convex and smooth"),
         Need("sparse", "utility", "kept >= C (gamma/mu)^2 k"),
     ),

@@ -69,7 +69,7 @@ CARD = Card(
     needs=(
         Need("x", "privacy", "the gradient has l2 norm at most R", enforced_by=_CLIPS),
         Need("y", "privacy", "the gradient has l2 norm at most R", enforced_by=_CLIPS),
-        Need("sub-gaussian", "utility", "x and y are sub-Gaussian"),
+        Need("sub-gaussian", "utility", "x and y are sub-Gaussian", of=("x", "y")),
         Need("sparse", "utility", "theta has at most k non-zeros and l2 norm at most 1"),
         Need(
             "isotropic",

@@ -43,7 +43,7 @@ CARD = Card(
     needs=(
         Need("x", "privacy", "|x|_2 <= r", enforced_by=_CLIPS),
         Need("y", "privacy", "|y| <= tau2", enforced_by=_CLIPS),
-        Need("sub-gaussian", "utility", "x (private and public, one law) and y are sub-Gaussian"),
+        Need("sub-gaussian", "utility", "x (private and public, one law) and y are sub-Gaussian", of=("x", "y")),
         Need("sparse", "utility", "theta has at most k non-zeros and |theta|_1 <= 1"),
     ),
     options={"product": private.PRODUCT},
