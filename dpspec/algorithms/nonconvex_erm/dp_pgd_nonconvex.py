@@ -88,7 +88,7 @@ CARD = Card(
         ),
         "T": Tunable(
             "ceil(max(10, min(2*smoothness*tau, 2*10^9/(n*d), 1000)))",
-            "steps of half of 1/S while they are cheap, else longer ones; 000: n*epsilon*sqrt(S)/(L*sqrt(d*log(1/delta)))",
+            "steps of half of 1/S while they take seconds, else longer ones; 000: n*epsilon*sqrt(S)/(L*sqrt(d*log(1/delta)))",
             integer=True,
             minimum=1,
             maximum=1e6,
