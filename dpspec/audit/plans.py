@@ -36,7 +36,7 @@ _SPENT = 1e-6  # what a noise spends against its level: bisections stop there
 _PLAN = ("format_version", "dpspec", "spec", "sha256", "analysis", "status", "guarantee", "risk", "releases", "schedule", "diagnostics")
 _PLAN_MAY = ("files", "inputs", "public")  # what a plan that reads files says beside
 _RECORD = ("plan_sha256", "mode", "events", "guarantee", "schedule", "outputs")
-_RECORD_MAY = ("format_version", "started", "finished", "environment", "ledger", "files", "inputs")
+_RECORD_MAY = ("format_version", "started", "finished", "environment", "ledger", "files", "inputs", "spec")
 # fmt: off
 _GUARANTEE = (
     "model", "kind", "epsilon", "delta", "rho", "mu", "neighbours", "unit", "protects", "accountant", "checked_by",

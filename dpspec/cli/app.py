@@ -19,6 +19,7 @@ COMMANDS = {
     "study": "study mode: measured error against the bounds",
     "audit": "a deployment, record or channel against its stated guarantee",
     "report": "an HTML page, or the terminal form, of stored results",
+    "predict": "what a released model says of other records",
     "algorithms": "the catalogue: cards, bounds, faults of the published versions",
     "explain": "the long form of a diagnostic",
     "fmt": "print specs in the one canonical layout",

@@ -32,6 +32,9 @@ _STORED = "name a spec, or a file that `plan --out`, `run --out` or `study --out
 def command(
     files: Annotated[list[Path], typer.Argument(help="study.json, record.json, a stored plan, or a spec", show_default=False)],
     html: Annotated[Path | None, typer.Option("--html", help="write the page here", show_default=False)] = None,
+    table: Annotated[
+        Path | None, typer.Option("--table", help="write a record's numbers here: .csv, .json or .parquet", show_default=False)
+    ] = None,
     format: FormatOption = Format.text,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -44,8 +47,21 @@ def command(
       dpspec report out/study.json --html study.html
 
       dpspec report analysis.dps --html plan.html
+
+      dpspec report released/record.json --table numbers.csv
     """
     bodies = [_body(f) for f in files]
+    if table is not None:
+        if len(bodies) != 1 or bodies[0].get("mode") != "release":
+            refuse("a table is of one record", "dpspec report released/record.json --table numbers.csv")
+        from dpspec.executor.record import Record
+
+        try:
+            Record.read(files[0]).export(table)
+        except ValueError as error:
+            refuse(str(error), _STORED)
+        if not quiet:
+            say(f"wrote {table}")
     if html is not None:
         if len(bodies) != 1:
             refuse("one page shows one file", "call once for each file")
@@ -68,7 +84,7 @@ def command(
             say(f"wrote {html}")
     if format is Format.json:
         emit_json(bodies[0] if len(bodies) == 1 else bodies)
-    elif html is None:
+    elif html is None and table is None:
         say("\n\n".join(_shown(b, f, color=use_color(no_color)) for b, f in zip(bodies, files, strict=True)))
 
 

@@ -316,4 +316,4 @@ def enforce(
 
     x = _enforce_x(records.x, x_rules, counts, missing)
     y = None if records.y is None else _enforce_x(records.y[:, None], y_rules, counts)
-    return Records(x, None if y is None else y[:, 0], public, mapped), counts
+    return Records(x, None if y is None else y[:, 0], public, mapped, records.words), counts

@@ -173,7 +173,7 @@ def _read_text(path: Path, delimiter: str, wanted: Wanted) -> Frame:
             "DP511", f"the first row of {where} does not look like a header row", "add a row with the names of the columns", path=str(path)
         )
     require(wanted, names, where, header)
-    use = list(dict.fromkeys((*wanted.columns, *((wanted.target,) if wanted.target else ())))) if wanted.columns else names
+    use = list(wanted.named()) if wanted.columns else names
     types = {n: string() if n in wanted.words else float64() for n in use}
     options = ConvertOptions(
         column_types=types,

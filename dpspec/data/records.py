@@ -7,8 +7,8 @@ block by block from a deterministic stream (study mode only) and keeps what it d
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -20,6 +20,8 @@ Vector: TypeAlias = NDArray[np.float64]
 #: A float64 array of shape (n, d), or a scipy CSR array of that shape.
 Matrix: TypeAlias = Any
 Block: TypeAlias = tuple[Matrix, Vector | None]
+#: Of a column that is no feature: the code of each record, -1 for none, and the word behind each code.
+Words: TypeAlias = tuple[NDArray[np.int64], tuple[str, ...]]
 
 BLOCK: Final = 65_536
 #: A generated data set is kept in memory up to this many bytes; a larger one is drawn again at every pass.
@@ -77,16 +79,20 @@ class Records:
 
     ``x``: (n, d) float64, C order, or CSR; a vector becomes one column. ``y``: (n,) float64 or None. ``public_x``: (m, d) public
     records of the same shape, or None. ``mapped``: variables whose ``map`` rule has already been applied (so that it is applied
-    once). The arrays are read-only views. Raises ValueError for shapes that do not fit together.
+    once). ``words``: columns beside x by name, which no domain and no algorithm for x sees. The arrays are read-only views. Raises
+    ValueError for shapes that do not fit together.
     """
 
     x: Matrix
     y: Vector | None = None
     public_x: Matrix | None = None
     mapped: frozenset[str] = frozenset()
+    words: Mapping[str, Words] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
+        if any(codes.shape != (self.x.shape[0],) for codes, _ in self.words.values()):
+            raise ValueError("a column beside x has another length")
         set_(self, "x", _matrix(self.x))
         if self.y is not None:
             y = np.asarray(self.y, dtype=np.float64)
@@ -135,12 +141,14 @@ class Records:
     def slice(self, start: int, stop: int) -> Records:
         """Records start, ..., stop-1."""
         x, y = self._rows(start, stop)
-        return Records(x, y, self.public_x, self.mapped)
+        words = {name: (codes[start:stop], said) for name, (codes, said) in self.words.items()}
+        return Records(x, y, self.public_x, self.mapped, words)
 
     def take(self, index: ArrayLike) -> Records:
         """The records at ``index`` (integers or a boolean mask), in that order."""
         i = np.asarray(index)
-        return Records(self.x[i], None if self.y is None else self.y[i], self.public_x, self.mapped)
+        words = {name: (codes[i], said) for name, (codes, said) in self.words.items()}
+        return Records(self.x[i], None if self.y is None else self.y[i], self.public_x, self.mapped, words)
 
     def in_memory(self) -> Records:
         return self

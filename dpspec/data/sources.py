@@ -21,7 +21,7 @@ from dpspec.data import answers
 from dpspec.data.files import local
 from dpspec.data.frames import Frame, Wanted, doubles, from_memory, read_file, read_sklearn, require, unmasked
 from dpspec.data.problems import Values, fail, integer, nearest, number, problem
-from dpspec.data.records import Matrix, Records, Vector, is_sparse
+from dpspec.data.records import Matrix, Records, Vector, Words, is_sparse
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.model import CsvSource, Data, Domain, Encode, MemorySource, SklearnSource
 from dpspec.spec.ratio import ratio
@@ -59,13 +59,16 @@ def load(
     values: Values | None = None,
     private: bool | None = None,
     missing: bool = False,
+    beside: tuple[str, ...] = (),
+    counted: bool = True,
 ) -> Raw:
     """Read, encode and check the records of ``data``.
 
     ``data_file`` overrides the path of the spec, ``memory`` every source (an array, a pair (X, y), a mapping, a pandas or polars
     frame, an Arrow table, a scipy sparse matrix). ``base_dir``: what relative paths are relative to. ``values``: numbers by name for
     expressions in the data block. ``private`` (default: the declared status) silences every message about cells and rows.
-    ``missing``: a number of x may be missing (every question that is asked allows it); it is NaN in the records.
+    ``missing``: a number of x may be missing (every question that is asked allows it); it is NaN in the records. ``beside``: columns of
+    words that are no features, kept in ``Records.words``. ``counted``: whether it matters how many records there are.
 
     Raises SpecError with DP501...DP517, with every column that is at fault.
     """
@@ -86,6 +89,7 @@ def load(
     words = {e.column for e in data.encode if e.how == "levels"}
     if target is not None and labels is not None and not _numeric_keys(labels):
         words.add(target)
+    words |= {*beside}
     wanted = Wanted(
         target=target,
         columns=columns,
@@ -93,19 +97,19 @@ def load(
         levels=frozenset(w for e in data.encode for w in e.levels),
         sparse_width=None if width is None else width - int(data.intercept),
         private=private,
-        extra=tuple(encodings),
+        extra=(*encodings, *beside),
         uncounted=uncounted or long,
     )
 
     frame = _frame(data, wanted, data_file, memory, Path(base_dir))
     if long:
         return _long(frame, encodings, size, width, private)
-    if not uncounted:
+    if not uncounted and counted:
         _counted(frame, size)
 
     found: list[Diagnostic] = []
     y, mapped = _target(frame, target, labels, encodings.get(target or ""), env, private, found)
-    features = tuple(n for n in (columns or frame.names) if n != target)
+    features = tuple(n for n in (columns or frame.names) if n != target and n not in beside)
     if frame.table is None:  # the names of a table were compared when it was read
         for name in features:
             if name not in frame.names:
@@ -116,6 +120,7 @@ def load(
                     path=frame.where,
                 )
     x, names = _features(frame, features, encodings, data.intercept, env, private, found, missing)
+    said = {name: _words(_chunk(frame, name), f"column {name!r} of {frame.where}", found) for name in beside}
     if found:
         raise SpecError(found, path=frame.where)
     if width is not None and len(names) != width:
@@ -130,7 +135,7 @@ def load(
     records: Records | None = None
     reason = ""
     try:
-        records = Records(x, y, frame.public_x, frozenset({"y"}) if mapped else frozenset())
+        records = Records(x, y, frame.public_x, frozenset({"y"}) if mapped else frozenset(), said)
     except (ValueError, TypeError) as error:
         reason = str(error)
     if records is None:
@@ -187,7 +192,13 @@ def _counted(frame: Frame, size: int | None) -> None:
 
 
 def load_public(
-    path: str | Path, data: Data, *, columns: tuple[str, ...] = (), base_dir: str | Path = ".", values: Values | None = None
+    path: str | Path,
+    data: Data,
+    *,
+    columns: tuple[str, ...] = (),
+    base_dir: str | Path = ".",
+    values: Values | None = None,
+    counted: bool = True,
 ) -> Matrix:
     """Public unlabelled records from a file, encoded as the private ones: an (m, d) matrix.
 
@@ -201,12 +212,15 @@ def load_public(
     if not features and target is not None:
         try:
             return load(
-                public.model_copy(update={"source": CsvSource(path=str(path), target=target)}), base_dir=base_dir, values=values
+                public.model_copy(update={"source": CsvSource(path=str(path), target=target)}),
+                base_dir=base_dir,
+                values=values,
+                counted=counted,
             ).records.x
         except SpecError as error:
             if {d.code for d in error.diagnostics} != {"DP503"}:
                 raise
-    return load(public, base_dir=base_dir, values=values).records.x
+    return load(public, base_dir=base_dir, values=values, counted=counted).records.x
 
 
 def _frame(data: Data, wanted: Wanted, data_file: str | Path | None, memory: Any, base: Path) -> Frame:
@@ -393,6 +407,28 @@ def _codes(column: Any, levels: tuple[str, ...], what: str, private: bool, found
     lookup = np.array([index.get(w, -1) for w in words], dtype=np.int64)
     cells = coded.indices.to_numpy(zero_copy_only=False)
     return lookup[cells], (words, cells)
+
+
+def _words(column: Any, what: str, found: list[Diagnostic]) -> Words:
+    """The word of each cell, whatever it is: numbers as they are written, none where the cell is empty. The spelling of one cell depends
+    on no other."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as t
+
+    array = pa.array(column, from_pandas=True) if isinstance(column, np.ndarray) else column
+    if t.is_floating(array.type):
+        whole = pc.equal(pc.floor(array), array)
+        array = pc.if_else(whole, array.cast(pa.int64(), safe=False).cast(pa.large_string()), array.cast(pa.large_string()))
+    elif t.is_nested(array.type) or t.is_binary(array.type) or t.is_large_binary(array.type):
+        found.append(problem("DP505", f"{what} holds values of type {array.type}, not words", "convert the column before loading"))
+        return np.full(len(array), -1, dtype=np.int64), ()
+    coded = pc.utf8_trim_whitespace(array.cast(pa.large_string())).dictionary_encode()
+    said = [str(word) for word in coded.dictionary.to_pylist()]
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    if "" in said:
+        codes[codes == said.index("")] = -1
+    return codes, tuple(said)
 
 
 # ------------------------------------------------------------------------------------------------------- target, features

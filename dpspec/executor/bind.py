@@ -42,18 +42,25 @@ def public_records(draft: Any, raw: Any, base: Path) -> Any:
     public = draft.analysis.privacy.public
     if public is None or public.path is None:
         return raw.records
-    from dpspec.data.records import Records
     from dpspec.data.sources import load_public
 
     if raw.records.public_x is not None:
         fail("DP515", f"public x comes twice: from {public.path}, and beside the records as public_x", "leave one of them out")
     rows = load_public(public.path, draft.analysis.data, base_dir=base, values=values(draft))
-    return Records(raw.records.x, raw.records.y, rows, raw.records.mapped)
+    return replace(raw.records, public_x=rows)
 
 
 def missing(draft: Draft) -> bool:
     """Whether entries of x may be missing: where every question that is asked allows it."""
     return all(of(r.release.task).missing(r.release.task) for r in draft.releases)
+
+
+def beside(draft: Draft) -> tuple[str, ...]:
+    """Columns of words that the questions name, and that are no features: those of ``group by``."""
+    source = draft.analysis.data.source
+    features = (*getattr(source, "columns", ()), getattr(source, "target", None), "x", "y")
+    named = (getattr(r.release.task, "group", "") for r in draft.releases)
+    return tuple(dict.fromkeys(name for name in named if name and name not in features))
 
 
 def enforced(draft: Draft, records: Any) -> tuple[Any, Any]:

@@ -21,6 +21,61 @@ class Record:
     body: Mapping[str, Any]
     outputs: Mapping[str, Mapping[str, Any]]
 
+    @staticmethod
+    def read(path: Path | str) -> Record:
+        """The record of a folder that :meth:`write` wrote, or of its ``record.json``. Raises OSError, and ValueError for another file."""
+        import numpy as np
+
+        file = Path(path)
+        file = file / "record.json" if file.is_dir() else file
+        body = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(body, dict) or body.get("mode") != "release" or not isinstance(body.get("outputs"), dict):
+            raise ValueError(f"{file} is no record of a release")
+        outputs: dict[str, dict[str, Any]] = {}
+        for name, out in body.pop("outputs").items():
+            if "file" not in out:
+                outputs[name] = {k: np.asarray(v) for k, v in out["values"].items()}
+                continue
+            with np.load(file.parent / out["file"], allow_pickle=False) as arrays:
+                outputs[name] = {k: arrays[k] for k in arrays.files}
+        return Record(body, outputs)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each released number: ``release``, ``what``, ``value``, and where they are known ``standard_error``, ``low`` and
+        ``high`` (the 95 % interval of the noise) or ``rank_error``. Names are those of columns, levels, keys and cells."""
+        from dpspec.executor.results import rows
+
+        return rows(self.body, self.outputs)
+
+    def frame(self) -> Any:
+        """:meth:`rows` as a pandas data frame."""
+        import pandas as pd
+
+        from dpspec.executor.results import header
+
+        table = self.rows()
+        return pd.DataFrame(table, columns=list(header(table)))
+
+    def export(self, file: Path | str) -> Path:
+        """:meth:`rows` as a .csv, .json or .parquet file. Raises ValueError for another ending."""
+        from dpspec.executor.results import write
+
+        return write(self.rows(), Path(file))
+
+    def encode(self, x: Any) -> Any:
+        """Records as the run's algorithm saw its own, (rows, d): encoded and enforced by the spec. ``x``: a file or arrays, as ``run``
+        takes them. Raises SpecError for a value that the spec does not know."""
+        from dpspec.executor.results import encode
+
+        return encode(self.body, x)
+
+    def predict(self, x: Any, release: str | None = None) -> Any:
+        """What released weights say of records: numbers, or labels as the spec writes them (:func:`dpspec.executor.results.predict`).
+        ``release`` names one of several. Raises ValueError where nothing predicts, SpecError as :meth:`encode` does."""
+        from dpspec.executor.results import predict
+
+        return predict(self.body, self.outputs, x, release)
+
     def to_json(self) -> dict[str, Any]:
         outputs = {name: {"values": {k: _plain(v) for k, v in arrays.items()}} for name, arrays in self.outputs.items()}
         return {**self.body, "outputs": outputs}

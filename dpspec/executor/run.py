@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dpspec.compiler.draft import Draft
 from dpspec.compiler.files import base_dir
 from dpspec.compiler.plan import Plan, schedule_json
-from dpspec.executor.bind import bound_problem, enforced, missing, part_of, public_records, values
+from dpspec.executor.bind import beside, bound_problem, enforced, missing, part_of, public_records, values
 from dpspec.executor.record import NotWritten, Record, environment
+from dpspec.lang.printer import to_dps
 from dpspec.spec.diagnostics import SpecError
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def _released(plan: Plan, x: Any, y: Any, data_file: Path | None, progress: Prog
         "events": events,
         "guarantee": plan.guarantee.to_json(),
         "schedule": schedule_json(draft),
+        "spec": {"text": to_dps(draft.analysis)},
         "ledger": None if booking is None else booking.committed(),
     }
     return Record(body=body, outputs=outputs)
@@ -116,6 +118,7 @@ def _drawn(
         base_dir=base_dir(draft.parsed.path),
         values=values(draft),
         missing=missing(draft),
+        beside=beside(draft),
     )
     records = public_records(draft, raw, base_dir(draft.parsed.path))
     records, _ = enforced(draft, records)

@@ -285,7 +285,7 @@ def forget_real() -> None:
 def _real(draft: Draft, memory: Any) -> Real:
     from dpspec.compiler.files import base_dir
     from dpspec.data.sources import load
-    from dpspec.executor.bind import enforced, missing, public_records, values
+    from dpspec.executor.bind import beside, enforced, missing, public_records, values
 
     data = draft.analysis.data
     if data.status != "public":
@@ -309,11 +309,11 @@ def _real(draft: Draft, memory: Any) -> Real:
             text=draft.parsed.text,
         )
     text = data.model_dump_json()
-    key = (text, str(draft.analysis.privacy.public), _named_in(text, draft), draft.parsed.path, id(memory))
+    key = (text, str(draft.analysis.privacy.public), _named_in(text, draft), draft.parsed.path, id(memory), beside(draft))
     if key in _REAL:
         return _REAL[key]
     base = base_dir(draft.parsed.path)
-    raw = load(data, memory=memory, base_dir=base, values=values(draft), private=False, missing=missing(draft))
+    raw = load(data, memory=memory, base_dir=base, values=values(draft), private=False, missing=missing(draft), beside=beside(draft))
     records, counts = enforced(draft, public_records(draft, raw, base))
     _REAL.clear()
     _REAL[key] = Real(records, counts, memory, {})

@@ -463,6 +463,7 @@ ACTIONS["t_minimise"] = lambda c, v, at, where: Item("task", Loss(v[0], False), 
 ACTIONS["t_pairwise"] = lambda c, v, at, where: Item("task", Loss(v[0], True), c.locate(*where))
 ACTIONS["t_statistic"] = _task(lambda v: Estimate(what=v[0], of=v[1], args=tuple(v[2]) if len(v) > 2 else ()))
 ACTIONS["t_count"] = _task(lambda v: Estimate(what="count", of="", where=tuple(v[0]) if v else ()))
+ACTIONS["t_count_by"] = _task(lambda v: Estimate(what="count", of="", where=tuple(v[0]) if len(v) > 1 else (), group=v[-1]))
 for _statistic in STATISTICS:
     if STATISTICS[_statistic].of != "nothing":
         ACTIONS[f"s_{_statistic.replace('-', '_')}"] = lambda c, v, at, where, word=_statistic: word  # type: ignore[misc]

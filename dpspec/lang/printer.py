@@ -260,17 +260,20 @@ def _with_index(e: Expr) -> Expr:
             return e
 
 
+def _statistic(task: Estimate) -> str:
+    if STATISTICS[task.what].of != "nothing":
+        return f"{task.what}({', '.join([_bare(task.of), *(expr_text(e) for e in task.args)])})"
+    said = task.what + (f" where {' and '.join(map(_comparison, task.where))}" if task.where else "")
+    return said + (f" group by {_bare(task.group)}" if task.group else "")
+
+
 def _task(task: Task) -> tuple[str, str, str]:
     """(word, what, over): over is empty where there is none."""
     match task:
         case Minimise(loss=loss, pairwise=pairwise, over=over):
             return "minimise", ("pairwise " if pairwise else "") + expr_text(loss), set_text(over)
-        case Estimate(what=what, of=of, args=args, where=where, over=within):
-            end = "" if within is None else set_text(within)
-            if STATISTICS[what].of == "nothing":
-                return "estimate", what + (f" where {' and '.join(map(_comparison, where))}" if where else ""), end
-            inner = ", ".join([_bare(of), *(expr_text(e) for e in args)])
-            return "estimate", f"{what}({inner})", end
+        case Estimate():
+            return "estimate", _statistic(task), "" if task.over is None else set_text(task.over)
         case EstimateTheta(form=form, link=link, over=within):
             end = "" if within is None else set_text(within)
             if form == "linear" or link is None:

@@ -8,13 +8,14 @@ the declared ones or none. So how far a record may move a statistic follows from
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpspec.data.problems import fail
 from dpspec.models.rows import Rows
 
 Numbers = NDArray[np.float64]
@@ -152,6 +153,46 @@ class Cells:
             at = self.column.cells(x, y, edges) if self.edges else self.column.codes(x, y)
             total += np.bincount(at[at >= 0], minlength=total.size)
         return total
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What `count group by` counts: the records with one key, of those that satisfy the conditions. The key is the number of ``column``, or
+    where that is None the word of the column ``name`` beside x, of which a record may have none."""
+
+    name: str
+    column: Column | None
+    conditions: Conditions
+
+    def tally(self, records: Rows) -> tuple[Numbers, Codes, Callable[[Numbers], list[str]]]:
+        """The keys that are there, how many records have each, and how keys are written."""
+        if self.column is None:
+            return self._words(records)
+        found = [(np.empty(0), np.empty(0, dtype=np.int64))]
+        for x, y in records.blocks(ROWS):
+            v = np.clip(self.column.offset + self.column.factor * self.column.entries(x, y), self.column.value_low, self.column.value_high)
+            found.append(np.unique(v[self.conditions.hold(x, y)], return_counts=True))
+        keys, at = np.unique(np.concatenate([k for k, _ in found]), return_inverse=True)
+        total = np.zeros(keys.size, dtype=np.int64)
+        np.add.at(total, at, np.concatenate([c for _, c in found]))
+        return keys, total, lambda some: [f"{v:.15g}" for v in some]
+
+    def _words(self, records: Rows) -> tuple[Numbers, Codes, Callable[[Numbers], list[str]]]:
+        held = getattr(records, "words", {})
+        if self.name not in held:
+            fail(
+                "DP523",
+                f"the records have no column {self.name!r} beside x: a data law draws x and y",
+                "group by a column of x, or study on public data",
+            )
+        codes, said = held[self.name]
+        total, start = np.zeros(len(said), dtype=np.int64), 0
+        for x, y in records.blocks(ROWS):
+            part = codes[start : start + x.shape[0]]
+            start += x.shape[0]
+            total += np.bincount(part[self.conditions.hold(x, y) & (part >= 0)], minlength=total.size)
+        there = np.flatnonzero(total)
+        return there.astype(np.float64), total[there], lambda some: [said[int(v)] for v in some]
 
 
 def entries(column: Column, records: Rows) -> Iterator[Numbers]:

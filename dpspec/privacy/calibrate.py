@@ -132,7 +132,11 @@ def _alone(found: Mapping[str, Leaf], budget: Budget) -> _Result:
     if exact(leaf.draw.mechanism.delta) > budget.delta_exact:  # type: ignore[attr-defined]
         raise CalibrationError("DP308", f"draw {name!r} was made for a larger delta than the budget's", "make it for the budget's delta")
     level = gaussian.float_down(budget.epsilon_exact)
-    return {name: level}, Guarantee("approx", epsilon=level, delta=float_up(budget.delta_exact)), "Wishart tail"
+    return (
+        {name: level},
+        Guarantee("approx", epsilon=level, delta=float_up(budget.delta_exact)),
+        getattr(leaf.draw.mechanism, "accountant", "Wishart tail"),
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- parts

@@ -410,7 +410,7 @@ def recheck(calibrated: Calibrated) -> Recheck:
     g = calibrated.guarantee
     if g.kind == "pure":
         return _recheck_pure(calibrated)
-    if calibrated.accountant == "Wishart tail":
+    if {d.mechanism.family for d, _ in _draws(calibrated.tree)} == {"approx"}:
         return _recheck_tail(calibrated)
     delta = g.delta or 1e-6
     first = g.epsilon if g.epsilon is not None else _implied(calibrated, delta)

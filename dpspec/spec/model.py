@@ -214,13 +214,15 @@ class Comparison(Node):
 
 class Estimate(Node):
     """``estimate mean(x)``, ``quantile(age, 0.25, 0.75)``, ``count where age >= 65 and sex = "Female"``: a word of
-    :data:`dpspec.spec.words.STATISTICS`, the records x or a column, and numbers."""
+    :data:`dpspec.spec.words.STATISTICS`, the records x or a column, and numbers. ``count group by city`` counts for each key that
+    is there."""
 
     kind: Literal["estimate"] = "estimate"
     what: StatisticWord
     of: str = "x"
     args: tuple[Expr, ...] = ()
     where: tuple[Comparison, ...] = ()
+    group: str = ""  # the column of ``group by``
     over: Set | None = Field(default=None, discriminator="kind")
 
 

@@ -218,7 +218,7 @@ def interval_facts(binding: Binding) -> Mapping[str, float]:
 
 def needs_y(node: Any) -> bool:
     """Whether the statistic reads y. A target that is named is read as well, and the records have it then."""
-    return bool(node.of == "y" or any(c.column == "y" for c in getattr(node, "where", ())))
+    return bool("y" in (node.of, node.group) or any(c.column == "y" for c in getattr(node, "where", ())))
 
 
 def of_a_number(binding: Binding) -> Column:

@@ -14,6 +14,7 @@ from dpspec.tasks._statistics import table
 from dpspec.tasks.protocol import Binding, Reference, Refusal, Task
 
 _check = checked(conditions)
+_count = asks("count", column=False)
 
 
 def check(binding: Binding) -> Iterator[Refusal]:
@@ -32,7 +33,7 @@ def reference(records: Any, problem: Problem, settings: Mapping[str, Any]) -> Re
 
 TASK = Task(
     name="count",
-    serves=asks("count", column=False),
+    serves=lambda node: _count(node) and not node.group,
     words=("count",),
     measures=(ABSOLUTE_ERROR,),
     check=check,

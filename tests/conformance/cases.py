@@ -96,6 +96,13 @@ class Case:
         return np.concatenate([np.ravel(p) for p in parts])
 
 
+def open_ended(c: Case) -> bool:
+    """Whether the noise of a draw decides how many numbers come out: a shape is then part of an outcome, and paid for."""
+    from dpspec.privacy.schedule import draws
+
+    return any(getattr(leaf.draw.mechanism, "open_ended", False) for leaf in draws(c.release.tree).values())
+
+
 def weakened(release: Any, factor: float) -> dict[str, float]:
     from dpspec.privacy.schedule import draws
 

@@ -30,7 +30,7 @@ from dpspec.privacy.meter import PrivacyError, Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise
 from dpspec.privacy.schedule import Draw, Sampled, draws
 from dpspec.spec.expr import Name, Num
-from tests.conformance.cases import ALGORITHMS, Case, case, gallery, labels, resized
+from tests.conformance.cases import ALGORITHMS, Case, case, gallery, labels, open_ended, resized
 from tests.conformance.extremes import to_listed
 from tests.conformance.replay import blind_run
 from tests.conformance.test_conformance import small
@@ -200,7 +200,8 @@ def test_what_comes_out_does_not_depend_on_how_many_records_there_are(parsed: Pa
     for estimate, blind in runs[1:]:
         assert same(first, estimate)
         assert [np.shape(v) for v in flat(first).values()] == [np.shape(v) for v in flat(estimate).values()]
-        assert [(name, np.shape(v)) for name, v in blind.seen] == seen
+        assert open_ended(c) or [(name, np.shape(v)) for name, v in blind.seen] == seen
+        assert [name for name, _ in blind.seen] == [name for name, _ in seen]
         assert blind.meter.events() == runs[0][1].meter.events()
 
 
@@ -212,7 +213,7 @@ def test_a_real_run_goes_through_for_any_number_of_records(parsed: Parsed) -> No
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = [c.run(data(c, m, kind, 4), 5) for m in (*sizes(n), 200 * n) for kind in KINDS]
-    assert len({f.shape for f in found}) == 1
+    assert open_ended(c) or len({f.shape for f in found}) == 1
     assert all(np.isfinite(f).all() for f in found)
     assert any(not np.array_equal(found[0], f) for f in found)
 

@@ -21,7 +21,7 @@ from dpspec.lang.source import Parsed, parse_expr, parse_file, parse_text
 from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Sequence, Tree, draws
 from dpspec.spec.diagnostics import SpecError
 from dpspec.tasks.registry import of
-from tests.conformance.cases import ALGORITHMS, IDS, ROOT, case, gallery, measured, neighbours, resized
+from tests.conformance.cases import ALGORITHMS, IDS, ROOT, case, gallery, measured, neighbours, open_ended, resized
 
 each = pytest.mark.parametrize("module", ALGORITHMS, ids=IDS)
 
@@ -137,9 +137,9 @@ def test_a_release_draws_exactly_its_plan_and_keeps_nothing_unpaid(module: Modul
     for event in record.body["events"]:
         assert event["scale"] == planned[event["name"]].draw.mechanism.scale(c.release.calibrated.levels[event["name"]])
     assert any(not same(record.outputs, release().outputs) for _ in range(RELEASES)), "releases with fresh noise are equal"
-    allowed = {"plan_sha256", "mode", "started", "finished", "environment", "events", "guarantee", "schedule", "ledger", "outputs"}
+    allowed = {"plan_sha256", "mode", "started", "finished", "environment", "events", "guarantee", "schedule", "spec", "ledger", "outputs"}
     assert record.to_json().keys() == allowed
-    words = json.dumps({k: v for k, v in record.to_json().items() if k != "outputs"}).lower()
+    words = json.dumps({k: v for k, v in record.to_json().items() if k not in ("outputs", "spec")}).lower()
     for word in ("error", "residual", "loss", "accuracy", "risk", "touched"):
         assert word not in words
 
@@ -270,7 +270,7 @@ def test_output_has_a_public_shape(module: ModuleType) -> None:
     c = case(small(module))
     one, other = neighbours(c)
     outputs = [c.run(r, seed) for r, seed in ((one, 1), (other, 2))]
-    assert outputs[0].shape == outputs[1].shape
+    assert open_ended(c) or outputs[0].shape == outputs[1].shape
     assert outputs[0].dtype == np.float64
     assert all(np.isfinite(o).all() for o in outputs)
 

@@ -81,6 +81,8 @@ def within(mechanism: Any, one: Any, other: Any) -> bool:
     """Whether the two values are at most the planned sensitivity apart, exactly (spectra: to sixty digits)."""
     limit = Fraction(float(mechanism.sensitivity)) * ALLOWED
     kind = mechanism.kind
+    if mechanism.open_ended:  # counts of keys, whole numbers: compared key by key
+        return Fraction(mechanism.distance(1.0, one, other)) <= limit
     if kind in ("wishart", "wishart-symmetrised", "wishart-outer"):
         values = spectrum(one, other)
         rising, falling = sum((v for v in values if v > 0), Fraction(0)), sum((-v for v in values if v < 0), Fraction(0))

@@ -26,6 +26,7 @@ from dpspec.executor.bind import missing
 from dpspec.executor.run import run
 from dpspec.lang.source import Parsed, parse_expr
 from dpspec.privacy.meter import PrivacyError
+from dpspec.privacy.schedule import draws
 from dpspec.spec.diagnostics import SpecError
 from dpspec.spec.model import Ball, Box, Domain, Enforcement, Minimise
 from tests.conformance.cases import ALGORITHMS, Case, labels
@@ -146,6 +147,9 @@ def outcome(plan: Plan, memory: Any, out: Path | None, heard: Any) -> Any:
         files = [(p.name, s.st_size) for p, s in zip(sorted(out.iterdir()), stat, strict=True)]
         files.append({s.st_mtime for s in (*stat, out.stat())} == {np.datetime64(started[:19]).astype("datetime64[s]").astype(float)})
     told = json.dumps(body, default=str)
+    if any(getattr(leaf.draw.mechanism, "open_ended", False) for r in plan.draft.releases for leaf in draws(r.tree).values()):
+        arrays = dict.fromkeys(arrays, ((), ""))  # how many numbers come out is part of what was paid for
+        files = [entry[0] if isinstance(entry, tuple) else entry for entry in files]
     return "released", told, arrays, finite, steps, files, [str(w.message) for w in said], tuple(heard.readouterr())
 
 

@@ -15,7 +15,7 @@ from dpspec.lang.source import parse_text
 from dpspec.spec.words import STATISTICS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text(encoding="utf-8")
-COLUMNS, RECORDS = re.findall(r"```dpspec\n(.*?)```", TEXT, re.DOTALL)
+COLUMNS, RECORDS, KEYS = re.findall(r"```dpspec\n(.*?)```", TEXT, re.DOTALL)
 MAKE, RUN = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
@@ -93,3 +93,13 @@ def test_both_surfaces(text: str) -> None:
 def test_the_page_names_every_word() -> None:
     for word in set(STATISTICS) - {"precision"}:
         assert f"`{word}" in TEXT, word
+
+
+def test_common_cities_are_named_with_their_counts(made: dict[str, Any], tmp_path: Path) -> None:
+    """Counts of more than twice the reach, 28, are named for certain, and no noise is longer than 14."""
+    (tmp_path / "keys.dps").write_text(KEYS, encoding="utf-8")
+    sizes = {"Lyon": 40_000, "Nice": 8_000, "Pau": 841}
+    city = np.array([*(name for name, size in sizes.items() for _ in range(size)), "Ys"])
+    found = dpspec.plan(tmp_path / "keys.dps").run({"age": np.full(city.size, 30.0), "city": city}).outputs["cities"]
+    assert found["name"].tolist() == list(sizes)  # Ys, of one: with probability 1e-6
+    assert np.all(np.abs(found["value"] - list(sizes.values())) <= 14)

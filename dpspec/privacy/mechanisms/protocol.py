@@ -6,7 +6,7 @@ Only the meter calls ``apply``: algorithms go through :class:`dpspec.privacy.met
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from dpspec.numeric.norms import SMALLEST, Norm, OutOfRange, length
 from dpspec.privacy.noise import Array, NoiseSource
@@ -43,6 +43,8 @@ class Drawn:
     """What most central mechanisms share: the claim is the sensitivity, a replay draws around zeros, and distance is in the norm."""
 
     __slots__ = ()
+    #: Whether how many numbers come out, and how many go in, depends on the records: then the noise has to hide that as well.
+    open_ended: ClassVar[bool] = False
 
     @property
     def claim(self: Mechanism) -> float:
