@@ -146,7 +146,7 @@ class PairObjective:
             come, n, total = self.arriving(records), records.x.shape[0], np.zeros(len(w))
             found = self._running(self.slope, w, records, gradient=True)
             if found is not None:
-                return np.asarray(records.x.T @ found) / (n - 1)
+                return np.asarray(records.x.T @ found / (n - 1))
             for rows in _blocks(n):
                 rows = slice(max(rows.start, 1), rows.stop)
                 total += (rows.stop - rows.start) * come.against_earlier(w, rows) if rows.stop > rows.start else 0.0

@@ -79,6 +79,7 @@ def movement(mechanism: Any, level: float, u: Any, v: Any, tolerance: float) -> 
         "wishart-symmetrised",
         "laplace-symmetric",
         "smooth-student",
+        "smooth-student-vector",
     ):
         return Fraction(mechanism.distance(level, u, v, tolerance))
     apart = [abs(Fraction(float(a)) - Fraction(float(b))) for a, b in zip(np.ravel(u), np.ravel(v), strict=True)]

@@ -109,6 +109,14 @@ ALLOWED = {
         "dpspec/privacy/mechanisms/smooth_sensitivity.py",
         "apply",
     ): "the law of the noise itself: squares of fresh normals",
+    (
+        "dpspec/privacy/mechanisms/smooth_student_vector.py",
+        "apply",
+    ): "the law of the noise itself: squares of fresh normals",
+    (
+        "dpspec/algorithms/heavy_tailed/sample_and_aggregate.py",
+        "minimisers",
+    ): "steps of a solver on one block; its point may be any point of the set",
 }
 
 FUNCTIONS = {"norm", "vector_norm", "matrix_norm", "normalize", "dist", "cdist", "pdist", "nrm2", "dnrm2", "cosine_similarity"}

@@ -20,6 +20,7 @@ from dpspec.privacy.mechanisms.peeling import Peeling, peeling
 from dpspec.privacy.mechanisms.permute_and_flip import PermuteAndFlip
 from dpspec.privacy.mechanisms.protocol import Central
 from dpspec.privacy.mechanisms.smooth_sensitivity import SmoothStudent
+from dpspec.privacy.mechanisms.smooth_student_vector import SmoothStudentVector
 from dpspec.privacy.mechanisms.symmetric import (
     GaussianSymmetric,
     LaplaceSymmetric,
@@ -50,6 +51,7 @@ ALL = [
     NormLaplace(0.5, 3),
     ObjectivePerturbation(100, 3, 1.0, 0.25, 0.01),
     SmoothStudent(0.01, 1e-6),
+    SmoothStudentVector(0.01, 1e-6, 3),
 ]
 
 
