@@ -56,6 +56,7 @@ def shares(trials: int) -> dict[str, list[float]]:
                 meter.close()
                 away += negative_curvature(w, SimpleNamespace(problem=problem, records=data)) <= EIGENVALUE  # type: ignore[arg-type]
             found[name].append(away / trials)
+        assert problem.loss is not None
         w, data = np.zeros(problem.d), records(draft, 0)
         for _ in range(T):
             w = w - problem.objective.gradient(w, data) / problem.loss.smooth
