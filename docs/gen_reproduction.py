@@ -73,6 +73,15 @@ def check(claim: Body, points: Sequence[Body]) -> tuple[str, bool | None]:
             return f"{' and '.join(flat['of'])} within a factor of {flat['factor']} (measured {ratio:.2g})", ratio <= flat["factor"]
         ratios = [max(m) / min(m) for m in ([p["error"]["mean"] for p in g] for g in series(points, flat["in"]))]
         return f"error within a factor of {flat['factor']} over {flat['in']} (measured {max(ratios):.2g})", max(ratios) <= flat["factor"]
+    if "turns" in claim:
+        of, at = claim["turns"]["of"], claim["turns"]["at"]
+        ends = [group for group in (sorted(g, key=lambda p: float(p["at"][of])) for g in series(points, of)) if group]
+        ends.sort(key=lambda g: float(g[0]["at"][at]))
+        near, far = ends[0], ends[-1]
+        turned = any(lower(near[j], near[i]) and lower(far[i], far[j]) for i, j in itertools.combinations(range(len(near)), 2))
+        least = [show(min(g, key=lambda p: p["error"]["mean"])["at"][of]) for g in ends]
+        text = f"of two values of {of} the larger has the lower error at the least {at} and the smaller at the greatest"
+        return f"{text} (least error at {' / '.join(least)})", True if turned else None
     if "below" in claim:
         a, b = claim["below"]
         pairs = [(p, q) for p in points for q in points if (p["algorithm"], q["algorithm"]) == (a, b) and p["at"] == q["at"]]

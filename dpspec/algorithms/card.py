@@ -43,12 +43,14 @@ class Need:
     """An assumption. Role ``privacy``: the guarantee fails without it, so it must be proved or enforced. Role ``utility``: the
     bound needs it, so it may be declared. ``name`` is the word of the spec's ``assume`` block, or ``x`` / ``y`` for a record domain.
     ``enforced_by``: how the algorithm itself makes it hold for any data ("each client clips its gradient to the radius"); empty when
-    it has to come from the spec's domains or from a certificate."""
+    it has to come from the spec's domains or from a certificate. ``of``: what it is needed of (x, y, gradient), all of them; without it of
+    what the word means where an author leaves ``of`` out."""
 
     name: str
     role: Literal["privacy", "utility"]
     statement: str
     enforced_by: str = ""
+    of: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

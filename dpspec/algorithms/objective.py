@@ -36,7 +36,7 @@ Vector: TypeAlias = NDArray[np.float64]
 #: phi or a derivative of it in u, elementwise over u = <w, x> and y, both of shape (rows,).
 Scalar: TypeAlias = Callable[[Vector, Vector], Vector]
 
-_BLOCK_BYTES = 1 << 19
+_BLOCK_BYTES = 1 << 20
 #: Slopes are evaluated so many at a time: a few temporaries of that size stay in the cache.
 _PIECE = 1 << 14
 #: Caps are quotients and products of doubles, rounded down by more than that takes.

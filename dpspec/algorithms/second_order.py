@@ -204,15 +204,18 @@ def _on_the_sphere(H: Vector, a: Vector, radius: float, g: Vector) -> list[Vecto
     roots = np.linalg.eigvals(np.block([[-H, np.outer(a, a) / radius**2], [eye, -H]]))
     real = sorted({float(v.real) for v in roots if abs(v.imag) <= 1e-7 * (1 + abs(v)) and v.real >= -1e-12})
     found: list[Vector] = []
+    values, Q = np.linalg.eigh(H)
+    b = Q.T @ a
+    tiny = 1e-14 * max(1e-300, float(np.abs(values).max()))
     for lam in real:
-        u = np.linalg.lstsq(H + max(lam, 0.0) * eye, a, rcond=None)[0]
+        gaps = values + max(lam, 0.0)
+        held = np.abs(gaps) > tiny  # least squares of least norm where a root meets an eigenvalue
+        u = Q[:, held] @ (b[held] / gaps[held])
         size = float(np.sqrt(u @ u))
         if 0 < size < math.inf and abs(size / radius - 1) < 1e-3:
             found.append(np.asarray(u * (radius / size)))
-    values, Q = np.linalg.eigh(H)
     if values[0] < 0:
         lowest = values <= values[0] + 1e-10 * max(1.0, float(np.abs(values).max()))
-        b = Q.T @ a
         u = Q[:, ~lowest] @ (b[~lowest] / (values[~lowest] - values[0]))
         rest = radius**2 - float(u @ u)
         if rest >= 0 and float(np.abs(b[lowest]).max()) <= 1e-9 * (1.0 + float(np.abs(b).max())):

@@ -48,6 +48,17 @@ def sensitivity(p: Problem, clip: float) -> float:
     )
 
 
+def curvature(p: Problem) -> float:
+    """The curvature C of the objective over the set: F(w + g (v - w)) is at most g^2 C/2 above its tangent, for w and v of the set.
+
+    The smaller of (B + lam) Q^2, Q the l2 diameter, and sup|phi''| |x|_inf^2 Q_1^2 + lam Q^2, Q_1 twice the largest l1 norm of a vertex:
+    <x, v - w>^2 <= |x|_inf^2 |v - w|_1^2. In d dimensions the second is smaller by up to d where entries of records are bounded."""
+    assert p.loss is not None
+    Q = constraint_set(p.task.over, p.facts).diameter(p.d)
+    flat = p.loss.curve * p.facts.get("x_linf", math.inf) ** 2 * (2 * shape(p)[1]) ** 2 + p.loss.l2 * Q**2
+    return float(min((p.loss.smooth + p.loss.l2) * Q**2, flat))
+
+
 def selection(p: Problem, clip: float, word: str) -> Exponential | NoisyMax:
     """The mechanism that the word ``exponential`` or ``laplace`` names."""
     s, count = sensitivity(p, clip), shape(p)[0]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpspec.audit.cases import CaseVerdict
     from dpspec.audit.deployment import Deployment
-    from dpspec.audit.exact import ExactResult
+    from dpspec.audit.matrices import ExactResult
     from dpspec.audit.registry import Row
     from dpspec.audit.verdict import AuditResult
     from dpspec.spec.diagnostics import SpecError

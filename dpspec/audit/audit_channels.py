@@ -10,9 +10,10 @@ from dpspec.audit.bounds import Range, attained, epsilon_range, gaussian_only, r
 from dpspec.audit.component import Breach, Component
 from dpspec.audit.consistency import disagreements
 from dpspec.audit.deployment import Claim, Deployment, Setting
-from dpspec.audit.exact import ExactResult, audit_exact
+from dpspec.audit.exact import audit_exact
 from dpspec.audit.facts import from_facts
 from dpspec.audit.findings import breach_findings, form_findings, verdict_findings, withheld
+from dpspec.audit.matrices import ExactResult
 from dpspec.audit.pairs import GaussianPair, LaplacePair
 from dpspec.audit.readings import Reading, contradictions_of, delta_left_open, is_vacuous, looseness, say, stated_json, unbounded_passes
 from dpspec.audit.verdict import TOLERANCE, AuditResult, Verdict

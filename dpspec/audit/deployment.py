@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpspec.audit.event import Event
@@ -328,7 +328,18 @@ class _Loader:
             if all(word in CHANNELS[kind].fields for word in pair):
                 self.twice(m, at, *pair)
         self.fields(m, CHANNELS[kind], at, f"field of channel {kind}", kind)
-        return ChannelSpec(kind, {str(k): numeric(v) for k, v in m.items()})
+        fields = {str(k): numeric(v) for k, v in m.items()}
+        if "channels" in CHANNELS[kind].fields:
+            fields["channels"] = self.channels(m.get("channels"), (*at, "channels"))
+        return ChannelSpec(kind, fields)
+
+    def channels(self, data: Any, at: Path) -> tuple[ChannelSpec, ...]:
+        """The channels that another one is made of: a list of one at least."""
+        if not isinstance(data, (list, tuple)) or not data:
+            self.say("DP672", f"channels must be a list of channels, not {shown(data)}", at)
+            return ()
+        found = [self.channel(item, (*at, i)) for i, item in enumerate(data)]
+        return tuple(c for c in found if c is not None)
 
     def facts(self, data: Any, at: Path) -> Mapping[str, Any]:
         m = self.mapping(data, at, "facts")
@@ -388,7 +399,9 @@ class _Loader:
             self.say("DP672", f"spends must be a list of {{event, charged}}, not {shown(spends)}", (*at, "spends"))
         for i, item in enumerate(spends if isinstance(spends, list) else ()):
             row, place = self.mapping(item, (*at, "spends", i), "a spend"), (*at, "spends", i)
-            self.known(row, ("name", "event", "charged"), place, "field of a spend")
+            self.known(row, ("name", "event", "charged", "charged_in"), place, "field of a spend")
+            if row.get("charged_in", "rho") not in ("epsilon", "rho"):
+                self.say("DP672", f"charged_in must be epsilon or rho, not {shown(row['charged_in'])}", (*place, "charged_in"))
             self.event(row.get("event"), (*place, "event"))
             if self.value(row, "charged", place, AMOUNT) is None and "charged" not in row:
                 self.say("DP674", "a spend needs charged", place)
@@ -439,7 +452,47 @@ def deployment_of(data: Mapping[str, Any], *, spans: Mapping[Path, Span] | None 
     )
     if has_errors(loader.found):
         raise SpecError(loader.found, path=path)
-    return deployment
+    return _remembered(_reports_of_units(deployment))
+
+
+def _remembered(deployment: Deployment) -> Deployment:
+    """A chain whose number of reports is told by the setting: its first stage is remembered, so its losses do not add up; said as DP648."""
+    setting, channel = deployment.setting, deployment.channel
+    if channel is None or channel.kind != "chain" or channel.fields.get("reports") is not None:
+        return deployment
+    open_ended = setting.repeats is None and bool(setting.events_unit) and setting.events_unit.lower() != setting.unit.lower()
+    if setting.repeats is None and not open_ended:
+        return deployment
+    reports: Any = "unbounded" if open_ended or math.isinf(setting.repeats or math.inf) else math.ceil(setting.repeats or 1.0)
+    told = (
+        f"read as {reports} reports of one value, whose first stage is remembered (state reports of the chain and repeats for new values)"
+    )
+    return replace(
+        deployment,
+        channel=replace(channel, fields={**channel.fields, "reports": reports}),
+        setting=replace(setting, repeats=None, events_unit=""),
+        notes=(*deployment.notes, Diagnostic("DP648", "info", told)),
+    )
+
+
+def _reports_of_units(deployment: Deployment) -> Deployment:
+    """In the shuffle model one shuffled batch of randomized responses is the reports of the n units; said as DP648."""
+    setting = deployment.setting
+
+    def one(event: Event) -> Event:
+        alone = event.kind == "shuffled" and event.number("batches") == 1 and (event.number("epochs") or 1) == 1 and not event.unread
+        if not alone or not event.inner or any(e.kind != "randomized_response" for e in event.inner):
+            return event
+        fields = {k: v for k, v in event.fields.items() if k not in ("batches", "epochs")}
+        return replace(event, kind="shuffled_reports", fields={**fields, "n": setting.n, "what": event.what})
+
+    if setting.model != "shuffle" or setting.n is None:
+        return deployment
+    events = tuple(one(e) for e in deployment.events)
+    if events == deployment.events:
+        return deployment
+    told = f"read as the shuffle model: {setting.n:g} reports of a local randomizer, without sender or order (shuffled_reports)"
+    return replace(deployment, events=events, notes=(*deployment.notes, Diagnostic("DP648", "info", told)))
 
 
 def _beside(loader: _Loader, data: Mapping[str, Any]) -> None:

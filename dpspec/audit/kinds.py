@@ -37,7 +37,7 @@ class Kind:
 @dataclass(frozen=True, slots=True)
 class Sort:
     """The values of a field: numbers from ``low`` to ``high`` (``whole`` ones; ``above``: without ``low``), or ``words``, or another
-    ``form``: flag, text, word, list, pairs, events, votes, numbers, matrix."""
+    ``form``: flag, text, word, list, pairs, events, votes, numbers, matrix, channels."""
 
     title: str
     low: float = 0.0
@@ -50,7 +50,7 @@ class Sort:
 
     def fault(self, value: Any) -> str:
         """Why ``value`` (numbers as numbers, fractions already divided) is none of this sort; empty when it is one."""
-        if self.form in ("events", "votes"):
+        if self.form in ("events", "votes", "channels"):
             return ""  # read by the loader itself
         if self.form == "flag":
             return "" if isinstance(value, bool) else f"must be true or false, not {shown(value)}"
@@ -195,10 +195,14 @@ SORTS: Mapping[str, Sort] = {
     "threshold_sigma": POSITIVE,
     "asked": WHOLE,
     "lipschitz": AMOUNT,
+    "smoothness": AMOUNT,
     "strong_convexity": POSITIVE,
     "attributes": WHOLE,
     "fakes": FLAG,
     "differs": Sort("", form="word", words=("attribute", "record")),
+    "reports": Sort(WHOLE.title, 1, _MOST, True, words=OPEN_ENDED),
+    "counts": Sort("a list of finite numbers", form="numbers"),
+    "channels": Sort("a list of channels", form="channels"),
     "event": Sort("an event", form="events"),
     "events": Sort("a list of events", form="events"),
     "inputs": Sort("a list of names", form="list"),

@@ -186,7 +186,7 @@ def _once(parts: Sequence[tuple[Pair, int]], delta: float, step: float, tail: fl
     """One grid: upper bound, size of the largest transform."""
     high, largest = 0.0, 0
     for turn in (False,) if all(symmetric(p) for p, _ in parts) else (False, True):
-        whole = compose([(over(Reversed(p) if turn else p, step, tail), n) for p, n in parts], delta)
+        whole = compose([(over(Reversed(p) if turn and not symmetric(p) else p, step, tail), n) for p, n in parts], delta)
         largest = max(largest, whole.mass.size)
         high = max(high, whole.epsilon(delta))
     return high, largest
@@ -238,7 +238,7 @@ def delta_at_most(parts: Sequence[tuple[Pair, int]], epsilon: float) -> float:
     step = max(max(abs(x) for x in pair.reach(1e-9)) for pair, _ in parts) / 4000
     value = 0.0
     for turn in (False, True):
-        masses = [(over(Reversed(p) if turn else p, step), n) for p, n in parts]
+        masses = [(over(Reversed(p) if turn and not symmetric(p) else p, step), n) for p, n in parts]
         shown = compose(masses, 0.3).delta(epsilon)
         if shown < 1e-8:  # far in the tail: once more, tilted for it
             shown = compose(masses, max(shown, 1e-14)).delta(epsilon)

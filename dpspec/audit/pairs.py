@@ -317,4 +317,6 @@ def symmetric(pair: Pair) -> bool:
         return sorted(zip(pair.p, pair.q, strict=True)) == sorted(zip(pair.q, pair.p, strict=True))
     if isinstance(pair, Seen):
         return symmetric(pair.pair)
+    if getattr(pair, "both_ways", False):  # a bound on the loss of either direction
+        return True
     return isinstance(pair, (GaussianPair, LaplacePair, BoundedRangePair, SubsampledReplace, Joined))

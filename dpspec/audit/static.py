@@ -20,6 +20,7 @@ from dpspec.audit.deployment import Deployment, Setting
 from dpspec.audit.events import components, depends_on_relation, in_arithmetic
 from dpspec.audit.facts import from_facts, machine_sums
 from dpspec.audit.findings import alternatives_of, breach_findings, form_findings, verdict_findings, withheld
+from dpspec.audit.laws import laws_are_open, under_each_law
 from dpspec.audit.mistakes import explain
 from dpspec.audit.questions import threshold_needed
 from dpspec.audit.readings import (
@@ -57,6 +58,8 @@ def released(deployment: Deployment) -> list[Component]:
 
 def audit_static(deployment: Deployment) -> AuditResult:
     """Recompute the guarantee of a description and judge its claim."""
+    if laws_are_open(deployment):
+        return under_each_law(deployment, audit_static)
     if deployment.setting.model == "tool" or deployment.tool:
         return audit_tool(deployment, released(deployment))
     if deployment.claim.unit and not deployment.setting.unit:

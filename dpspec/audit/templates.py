@@ -60,7 +60,8 @@ events:
 - type: laplace_threshold
   l1_sensitivity: 1            # of all counts together
   scale: 1
-  threshold: 12
+  noise_on: integers           # or reals; integers reach the threshold with the value itself
+  threshold: 13
   first_count: 1               # largest count of a key that one user alone holds
   keys: 1                      # keys that one user has
 facts: {key_set: public}

@@ -74,6 +74,15 @@ CHANNELS: Mapping[str, Kind] = {
         ("attributes", "categories", "keep", "epsilon", "fakes", "differs"),
         (("attributes",), ("categories",), ("differs",), ("fakes",)),
     ),
+    "cosine": Kind(
+        "a cosine of a number of [0, 1], as one random bit or with Laplace noise",
+        ("epsilon", "keep", "scale"),
+        (("epsilon", "keep", "scale"),),
+    ),
+    "chain": Kind("channels one after the other, the first drawn once and remembered", ("channels", "reports"), (("channels",),)),
+    "positions": Kind(
+        "a record of several values, each by a channel of its own", ("channels", "counts", "differs"), (("channels",), ("differs",))
+    ),
 }
 
 CHANNEL_ALIASES: Mapping[str, str] = {
@@ -98,6 +107,10 @@ CHANNEL_ALIASES: Mapping[str, str] = {
     "privunit": "priv_unit",
     "rs_fd": "sampled_attribute",
     "sampling_plus_fakes": "sampled_attribute",
+    "longitudinal": "chain",
+    "memoised": "chain",
+    "memoized": "chain",
+    "fourier": "cosine",
 }
 
 #: Facts about a deployment beside its event tree, with the words each may take (empty: free).

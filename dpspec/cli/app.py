@@ -13,6 +13,8 @@ COMMANDS = {
     "plan": "the plan: what will be released, with which noise, under which guarantee",
     "diff": "what became weaker or stronger between two specs or plans",
     "run": "release mode: execute the plan on private data",
+    "client": "what a user's device needs to report, in the local models",
+    "collect": "reports of clients to the record of a release, from files or over HTTP",
     "ledger": "budgets that outlive a process: accounts, what is left, proofs",
     "study": "study mode: measured error against the bounds",
     "audit": "a deployment, record or channel against its stated guarantee",

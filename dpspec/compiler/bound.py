@@ -78,12 +78,13 @@ def environment(release: Calibrated) -> dict[str, float]:
 
 
 def _conditions(draft: Draft[Calibrated], release: Calibrated, measure: str) -> tuple[str, ...]:
-    """What a bound holds if: declared assumptions, and that the law it speaks of is the one of the enforced records."""
+    """What a bound holds if: assumptions that are declared, or tested (a test proves nothing), and that the law it speaks of is the one of
+    the enforced records."""
     node = release.problem.task
     task = of(node)
     found = []
     for s in release.assumptions:
-        if s.role != "utility" or s.status != "declared":
+        if s.role != "utility" or s.status not in ("declared", "tested"):
             continue
         text = s.evidence
         if text.endswith("x has mean 0") and not task.centred(node):  # needed by the name covariance alone

@@ -178,6 +178,7 @@ class Draft(Generic[Stage]):
     diagnostics: tuple[Diagnostic, ...] = ()
     files: tuple[SpecFile, ...] = ()  # that the spec names, with the content of the public ones
     replaced: bool = False  # zero-out counts as replace-one: a zeroed record does not vanish
+    tested: Mapping[int, str] = field(default_factory=dict)  # assumptions that the law was held against, and on what; by place
     predict_only: bool = False  # inside a search over n or epsilon: no recursion, no ranking
 
     @property

@@ -10,14 +10,15 @@ from dpspec.compiler.draft import Draft, Number, Other, Path, Resolved
 from dpspec.compiler.files import find as find_files
 from dpspec.domains.domain import Domain, domain_of_set
 from dpspec.domains.variable import Variable, from_line
+from dpspec.lang.vocabulary import nearest
 from dpspec.numeric.rounding import up
 from dpspec.privacy.calibrated import Budget
 from dpspec.spec.diagnostics import SpecError
 from dpspec.spec.expr import Expr, NotANumber, Unbound, evaluate
 from dpspec.spec.model import Ball, Box, Finite, Set
 from dpspec.spec.model import Domain as Stated
-from dpspec.spec.words import ASSUMPTIONS, assumed
-from dpspec.tasks.registry import of
+from dpspec.spec.words import ASSUMPTIONS, READ, Assumption, assumed, spellings
+from dpspec.tasks.registry import of, tasks
 
 #: Facts that the compiler derives from enforced domains, constraint sets and certificates. Sensitivities rest on them, so a constant of
 #: the spec may not stand in for one that nothing enforces or proves.
@@ -325,17 +326,38 @@ def set_domain(
 
 
 def _declared(draft: Draft[Resolved], facts: dict[str, Number]) -> Draft[Resolved]:
-    known = dict(ASSUMPTIONS)
+    of_tasks: dict[str, Assumption] = {}
     for release in draft.analysis.releases:
-        known.update(of(release.task).assumes)
+        of_tasks.update(of(release.task).assumes)
+    known = {**ASSUMPTIONS, **of_tasks}
+    elsewhere = [word for task in tasks() for word in task.assumes]
     for i, assumption in enumerate(draft.analysis.assume):
         word = assumed(assumption.name, assumption.of)
-        if word not in known:
+        if word not in known and word not in elsewhere:
+            near = nearest(assumption.name, (*spellings(), *elsewhere))
+            draft = draft.report(
+                "DP226",
+                f"unknown assumption `{assumption.name}`" + ("" if assumption.of is None else f" of {assumption.of}"),
+                path=("assume", i),
+                help=f"Did you mean `{near}`?" if near else "one of " + ", ".join((*known, *elsewhere)),
+            )
+            continue
+        targets = known[word].of if word in known else ()
+        if assumption.of is not None and targets and assumption.of not in targets:
+            draft = draft.report(
+                "DP226",
+                f"`{assumption.name}` is said of {' or '.join(targets)}, not of `{assumption.of}`",
+                path=("assume", i),
+                help=f"leave `of {assumption.of}` out, or name one of these",
+            )
+            continue
+        against_law = word in known and known[word].test and draft.analysis.simulate
+        if word not in READ and word not in of_tasks and not against_law:
             draft = draft.report(
                 "DP224",
                 f"nothing reads the assumption {assumption.name}: no certificate, no bound and no algorithm",
                 path=("assume", i),
-                help="leave it out, or state one of " + ", ".join(known),
+                help="leave it out, or state one of " + ", ".join(w for w in known if w in READ or w in of_tasks),
                 severity="warning",
             )
             continue

@@ -20,8 +20,9 @@ from dpspec.compiler.tunables import Refusal, resolve_tunables
 from dpspec.data.files import Corners
 from dpspec.numeric.norms import OutOfRange
 from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Sequence, Tree, has_attributes
+from dpspec.spec.assumptions import gives
 from dpspec.spec.model import Polytope
-from dpspec.spec.words import BUDGETS, LOSS_CLAIMS, assumed
+from dpspec.spec.words import BUDGETS, LOSS_CLAIMS
 from dpspec.tasks.protocol import Refusal as Asked
 from dpspec.tasks.registry import of
 
@@ -359,9 +360,22 @@ def _status(draft: Draft[Certified], release: Certified, need: Need) -> Assumpti
             pass
         why = "is declared and nothing enforces it" if domain is not None else "has no bounded domain"
         return AssumptionStatus(need.name, need.role, "declared", f"{variable} {why}: {need.statement}")
-    stated = next((x for x in draft.analysis.assume if assumed(x.name, x.of) == need.name), None)
-    evidence = "the author's word" if stated is not None else "not stated in the spec"
-    return AssumptionStatus(need.name, need.role, "declared", f"{evidence}: {need.statement}")
+    return _stated(draft, need)
+
+
+def _stated(draft: Draft[Certified], need: Need) -> AssumptionStatus:
+    """What the spec's own statements say of a need that nothing proves, word and target: all of its targets have to be there."""
+    wanted: list[tuple[str, ...]] = [(t,) for t in need.of] or [()]
+    found = [[i for i, a in enumerate(draft.analysis.assume) if gives(a.name, a.of, need.name, target)] for target in wanted]
+    lacking = [t[0] for t, places in zip(wanted, found, strict=True) if t and not places]
+    if not any(found):
+        return AssumptionStatus(need.name, need.role, "declared", f"not stated in the spec: {need.statement}")
+    if lacking:
+        return AssumptionStatus(need.name, need.role, "declared", f"not stated of {' and '.join(lacking)}: {need.statement}")
+    evidence = [next((draft.tested[i] for i in places if i in draft.tested), None) for places in found]
+    if all(e is not None for e in evidence):
+        return AssumptionStatus(need.name, need.role, "tested", f"{evidence[0]}: {need.statement}")
+    return AssumptionStatus(need.name, need.role, "declared", f"the author's word: {need.statement}")
 
 
 def _loss_status(draft: Draft[Certified], release: Certified, need: Need) -> AssumptionStatus:

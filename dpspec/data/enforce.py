@@ -7,20 +7,21 @@ double precision in any order of summation, is at most the declared radius. Ever
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from dpspec.data.problems import Number, Values, fail, float_down, float_up, number
 from dpspec.data.records import AnyRecords, GeneratedRecords, Records, Vector, drawing_rows, is_sparse
 from dpspec.data.sources import as_number, known_values
-from dpspec.numeric.norms import LARGEST, SMALLEST, Entries, Mask, scale_into
+from dpspec.numeric.norms import LARGEST, SMALLEST, Entries
+from dpspec.numeric.rules import Chain, Clip, Map, Nearest, Rule, Scale
+from dpspec.numeric.rules import enforced as applied
 from dpspec.spec.expr import Expr
-from dpspec.spec.model import Ball, Box, Data, Domain, Enforcement, Finite, NormName, Reals, Set
+from dpspec.spec.model import Ball, Box, Data, Domain, Enforcement, Finite, Reals, Set
 
 
 @dataclass(slots=True)
@@ -44,88 +45,6 @@ class Counts:
 
     def to_json(self) -> dict[str, object]:
         return {"n": self.n, "touched": dict(self.touched), "not_finite": dict(self.not_finite)}
-
-
-#: A rule takes entries that are finite and that it may overwrite. It returns the new values and the rows that lay outside the domain.
-Rule: TypeAlias = Callable[[Entries], tuple[Vector, Mask]]
-
-
-# -------------------------------------------------------------------------------------------------------------------- rules
-
-
-def _scale(norm: NormName, r: float, *, reject: bool = False) -> Rule:
-    """x * min(1, r/|x|), with every rounding inwards; with ``reject``, zeros where |x| > r. Proof: :mod:`dpspec.numeric.norms`."""
-    return lambda e: scale_into(e, r, norm, reject=reject)
-
-
-def _clip(low: float, high: float) -> Rule:
-    def apply(e: Entries) -> tuple[Vector, Mask]:
-        outside = e.reduce(np.logical_or, (e.v < low) | (e.v > high)).astype(bool)
-        if outside.any():
-            np.clip(e.v, low, high, out=e.v)
-        return e.v, outside
-
-    return apply
-
-
-def _reject_box(low: float, high: float) -> Rule:
-    def apply(e: Entries) -> tuple[Vector, Mask]:
-        outside = e.reduce(np.logical_or, (e.v < low) | (e.v > high)).astype(bool)
-        e.v[e.where(outside)] = 0.0
-        return e.v, outside
-
-    return apply
-
-
-def _nearest(values: Vector) -> Rule:
-    """The nearest listed value; the first listed of two equally near ones."""
-
-    order = np.argsort(values, kind="stable")
-    ascending = values[order]
-    middle = ascending[:-1] + np.diff(ascending) / 2
-    upper_first = np.append(order[1:] < order[:-1], False)
-
-    def apply(e: Entries) -> tuple[Vector, Mask]:
-        at = np.searchsorted(middle, e.v)  # a value in the middle goes to the lower one
-        tie = np.isin(e.v, middle) & upper_first[at]
-        best = ascending[at + tie]
-        return best, e.reduce(np.logical_or, best != e.v).astype(bool)
-
-    return apply
-
-
-def _reject_finite(values: Vector) -> Rule:
-    def apply(e: Entries) -> tuple[Vector, Mask]:
-        outside = e.reduce(np.logical_or, ~np.isin(e.v, values)).astype(bool)
-        e.v[e.where(outside)] = 0.0
-        return e.v, outside
-
-    return apply
-
-
-def _map(pairs: tuple[tuple[float | None, float], ...], done: bool) -> Rule:
-    """Each key becomes its image, anything else the first image. ``done``: the values are images already."""
-
-    def apply(e: Entries) -> tuple[Vector, Mask]:
-        out = np.full_like(e.v, pairs[0][1])
-        known = np.zeros(e.v.shape, dtype=bool)
-        for key, image in pairs:
-            if done or key is not None:
-                hit = (e.v == (image if done else key)) & ~known
-                out[hit] = image
-                known |= hit
-        return out, e.reduce(np.logical_or, ~known).astype(bool)
-
-    return apply
-
-
-def _chain(first: Rule, second: Rule) -> Rule:
-    def apply(e: Entries) -> tuple[Vector, Mask]:
-        v, touched = first(e)
-        v, more = second(Entries(v, e.indptr))
-        return v, touched | more
-
-    return apply
 
 
 # ------------------------------------------------------------------------------------------------------------ declarations
@@ -207,11 +126,11 @@ def _rule(domain: Domain, rule: Enforcement, d: int, values: Values, done: bool)
             r = float_down(_size(radius, values, f"the radius of {variable}"))
             match rule.how:
                 case "scale":
-                    return _scale(norm, r)
+                    return Scale(norm, r)
                 case "reject":
-                    return _scale(norm, r, reject=True)
+                    return Scale(norm, r, reject=True)
                 case "clip" if norm == "linf" or d == 1:
-                    return _clip(-r, r)
+                    return Clip(-r, r)
                 case "clip":
                     _refuse(
                         domain,
@@ -226,25 +145,25 @@ def _rule(domain: Domain, rule: Enforcement, d: int, values: Values, done: bool)
                 fail("DP521", f"no double lies in the interval of {variable}", "widen it", s.low.span)
             match rule.how:
                 case "clip":
-                    return _clip(inner_low, inner_high)
+                    return Clip(inner_low, inner_high)
                 case "reject" if low <= 0 <= high:
-                    return _reject_box(inner_low, inner_high)
+                    return Clip(inner_low, inner_high, reject=True)
                 case "reject":
                     _refuse(domain, rule, "a rejected record becomes zero, which is outside", "clip, or an interval that contains 0")
                 case "scale" if low == -high and high > 0:
-                    return _scale("linf", float_down(_size(s.high, values, f"the interval of {variable}")))
+                    return Scale("linf", float_down(_size(s.high, values, f"the interval of {variable}")))
                 case "scale":
                     _refuse(domain, rule, "scaling towards zero keeps balls, not boxes", f"{variable} in box(...) by clip")
         case Finite(values=listed):
             if not listed:
                 fail("DP521", f"the finite set of {variable} is empty", "")
             exact = [number(e, values, f"a value of {variable}", "DP521") for e in listed]
-            floats = np.array([float(v) for v in exact])
+            floats = tuple(float(v) for v in exact)
             match rule.how:
                 case "clip":
-                    return _nearest(floats)
+                    return Nearest(floats)
                 case "reject" if 0 in exact:
-                    return _reject_finite(floats)
+                    return Nearest(floats, reject=True)
                 case "reject":
                     _refuse(domain, rule, "a rejected value becomes zero, which is not listed", "map or clip")
     match rule.how:
@@ -258,16 +177,16 @@ def _rule(domain: Domain, rule: Enforcement, d: int, values: Values, done: bool)
                     "a smaller tau, or a larger set",
                 )
             t = float_down(tau)
-            clamp = _clip(-t, t)
+            clamp = Clip(-t, t)
             if isinstance(s, Ball) and s.norm != "linf":  # the cube touches the ball: only rounding is left to take care of
-                return _chain(clamp, _scale(s.norm, float_down(_size(s.radius, values, f"the radius of {variable}"))))
+                return Chain((clamp, Scale(s.norm, float_down(_size(s.radius, values, f"the radius of {variable}")))))
             return clamp
         case "map" if rule.mapping:
             pairs = tuple((as_number(key), number(image, values, "an image", "DP521")) for key, image in rule.mapping)
             for (key, _), (_, image) in zip(rule.mapping, pairs, strict=True):
                 if not _contains(s, image, values, variable):
                     _refuse(domain, rule, f"the image of {key}, {_show(image)}, is outside", "map to values of the set")
-            return _map(tuple((key, float(image)) for key, image in pairs), done)
+            return Map(tuple((key, float(image)) for key, image in pairs), done)
     _refuse(domain, rule, "no such rule is known", "scale (balls), clip (boxes, finite sets), shrink(tau), reject, map (finite sets)")
 
 
@@ -290,20 +209,9 @@ class Rules:
     rules: tuple[Rule, ...]
     zero: bool
 
-    def apply(self, e: Entries) -> tuple[Vector, int, int]:
+    def apply(self, e: Entries, missing: bool = False) -> tuple[Vector, int, int]:
         """New values, how many records were outside, how many were not finite. ``e.v`` may be overwritten."""
-        bad: Mask | None = None
-        with np.errstate(over="ignore", invalid="ignore"):
-            suspicious = not math.isfinite(float(e.v.sum()))
-        if suspicious:
-            bad = e.reduce(np.logical_or, ~np.isfinite(e.v)).astype(bool)
-            e.v[e.where(bad)] = 0.0
-        v, touched = e.v, np.zeros(e.rows, dtype=bool)
-        for rule in self.rules:
-            v, more = rule(Entries(v, e.indptr))
-            touched |= more
-        if bad is not None:
-            touched &= ~bad
+        v, touched, bad = applied(self.rules, e, missing)
         return v, int(touched.sum()), 0 if bad is None else int(bad.sum())
 
 
@@ -337,18 +245,6 @@ def rules_of(data: Data, variable: str, d: int, values: Values, *, done: bool = 
 # ------------------------------------------------------------------------------------------------------------------ records
 
 
-def _apply(rules: Rules, e: Entries, missing: bool) -> tuple[Vector, int, int]:
-    """``rules.apply``; where entries may be ``missing`` they are NaN before and after, and count as 0 between: a record is its entries that
-    are there."""
-    gone = np.isnan(e.v) if missing else None
-    if gone is None or not gone.any():
-        return rules.apply(e)
-    e.v[gone] = 0.0
-    v, touched, bad = rules.apply(e)
-    v[gone] = np.nan
-    return v, touched, bad
-
-
 def _enforce_x(x: Any, rules: Rules, counts: Counts | None, missing: bool = False) -> Any:
     if is_sparse(x):
         if not rules.zero:
@@ -359,7 +255,7 @@ def _enforce_x(x: Any, rules: Rules, counts: Counts | None, missing: bool = Fals
             )
         from scipy.sparse import csr_array
 
-        v, touched, bad = _apply(rules, Entries(x.data.copy(), x.indptr), missing)
+        v, touched, bad = rules.apply(Entries(x.data.copy(), x.indptr), missing)
         if counts is not None:
             counts.add(rules.variable, 0, touched, bad)
         return csr_array((v, x.indices, x.indptr), shape=x.shape)
@@ -367,7 +263,7 @@ def _enforce_x(x: Any, rules: Rules, counts: Counts | None, missing: bool = Fals
     rows = drawing_rows(x.shape[1])
     for block, start in enumerate(range(0, len(x), rows)):
         old = x[start : start + rows]
-        v, touched, bad = _apply(rules, Entries(np.array(old)), missing)
+        v, touched, bad = rules.apply(Entries(np.array(old)), missing)
         if counts is not None:
             counts.add(rules.variable, block, touched, bad)
         if out is None and not np.array_equal(v, old, equal_nan=missing):
@@ -405,7 +301,7 @@ def enforce(
     if isinstance(records, GeneratedRecords):
 
         def transform(block: int, x: Vector, y: Vector) -> None:
-            v, touched, bad = _apply(x_rules, Entries(x), missing)
+            v, touched, bad = x_rules.apply(Entries(x), missing)
             if v is not x:
                 x[...] = v
             counts.add("x", block, touched, bad)

@@ -6,6 +6,7 @@ the least one of that mean: the excess is then off by the order of d/N.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -40,6 +41,7 @@ def population(draft: Draft, release: ReleaseDraft, problem: Any, seed: int, tri
         blocks = list(simulation.checking(seed, number, size))
         y = np.concatenate([b for _, b in blocks]) if blocks[0][1] is not None else None
         records, _ = bind.enforced(draft, Records(np.concatenate([x for x, _ in blocks]), y))
-        _, optimum = of(problem.task).reference(records, problem, release.tunables or {})
-        _KNOWN[key] = Population(records, optimum)
+        solve = of(problem.task).reference
+        settings: Mapping[str, Any] = release.tunables or {}
+        _KNOWN[key] = Population(records, lambda: solve(records, problem, settings)[1])
     return _KNOWN[key]

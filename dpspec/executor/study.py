@@ -23,6 +23,7 @@ from dpspec.executor.trial import Cell, CellResult, compiled, forget_real
 from dpspec.executor.workers import Execute, alone, processes
 from dpspec.lang.source import Parsed
 from dpspec.spec.diagnostics import SpecError
+from dpspec.tasks.registry import of as task_of
 from dpspec.theory.bounds import best
 from dpspec.theory.formulas import UNKNOWN, positive
 
@@ -224,7 +225,7 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
             continue
         for release in draft.releases:
             name, card = release.release.name, release.module.CARD
-            measure = results[0].measures[name]
+            measure, asked = results[0].measures[name], task_of(release.problem.task)
             errors = [e for r in results for e in r.errors[name]]
             reference = [e for r in results for e in r.reference[name]]
             bound = best(release.bounds, measure)
@@ -232,7 +233,7 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
             lower = next((b for b in release.bounds if b.measure == measure and b.type == "lower" and b.status != "refuted"), None)
             compared = order or bound
             if compared is not None and (name, card.id) not in expected:
-                expected[name, card.id] = _exponents(compared, d.varied)
+                expected[name, card.id] = _exponents(compared, d.varied, release)
             shape = bound_shape(order, release)
             trivial = [e for r in results for e in r.trivial[name]]
             starts = _regime(compared, release)
@@ -240,7 +241,9 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
             judged = [e for r in results for e in r.judged.get(name, r.errors[name])]
             room = ROOM * moved["truth_error"] if moved else 0.0
             unmet, broken = ([u for r in results for u in r.enforcement[name].get(word, ())] for word in ("unmet", "broken"))
-            against = s.bound_json(bound, judged, level, room=room, unmet=unmet, broken=broken)
+            against = s.bound_json(
+                bound, judged, level, room=room, unmet=unmet, broken=broken, trivial=sum(trivial) / len(trivial) if trivial else None
+            )
             points.append(
                 {
                     "release": name,
@@ -250,7 +253,7 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
                     "error": s.error_json(measure, errors),
                     "reference_error": s.error_json(measure, reference) if reference else None,
                     "trivial_error": sum(trivial) / len(trivial) if trivial else None,
-                    "cost_of_privacy": s.cost_of_privacy(errors, reference),
+                    "cost_of_privacy": s.cost_of_privacy(errors, reference) if asked.measure(measure).compared else None,
                     "bound": against,
                     "target": s.target_json(release.target, errors),
                     "enforcement": moved,
@@ -271,6 +274,8 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
             for b in (bound,) if bound is not None else ():
                 for condition in b.holds_if:
                     notes[f"The {b.kind} bound of {card.id} holds if: {condition}"] = None
+            if reference and (caveat := asked.caveat(release.problem)):
+                notes[f"{name}: {caveat}"] = None
             if moved is not None:
                 notes[_moved(name, measure, moved)] = None
             for text in against["unmet"] if against is not None else ():
@@ -370,15 +375,16 @@ def _plan(point: Point) -> dict[str, Any]:
     return {**made.to_json(), "text": point.parsed.text}
 
 
-def _exponents(bound: Any, varied: Sequence[str]) -> dict[str, float]:
-    """The bound's asymptotic powers in the varied variables, by sympy."""
+def _exponents(bound: Any, varied: Sequence[str], release: Any) -> dict[str, float]:
+    """The bound's asymptotic powers in the varied variables, by sympy; a name that stands in an exponent of the expression (the order of a
+    moment) has the spec's own value there, since the power depends on it."""
     if not varied:
         return {}
     from dpspec.lang.source import parse_expr
     from dpspec.spec.expr import names
-    from dpspec.symbolic.bounds import BoundExpr
+    from dpspec.symbolic.bounds import BoundExpr, in_exponents
 
-    expression = parse_expr(bound.expression)
+    expression = in_exponents(parse_expr(bound.expression), {k: v for k, v in release.problem.facts.items() if k not in varied})
     found: dict[str, float] = {}
     for variable in varied:
         if variable not in names(expression):

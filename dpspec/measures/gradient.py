@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,8 +15,18 @@ from dpspec.spec.diagnostics import Diagnostic, SpecError
 def gradient_norm(w: Array, trial: Trial) -> float:
     """|m(w)|_2 of the generalised gradient m(w) = (w - prox_g(w - g grad F(w)))/g on the records of the trial, at g = 1/(2 S), S the proved
     smoothness of F (g = 1 where none is); over R^d without an l1 or group term that is |grad F(w)|_2. Zero at stationary points alone."""
+    return _mapping_norm(w, trial.records, trial)
+
+
+def population_gradient_norm(w: Array, trial: Trial) -> float:
+    """The same of the mean loss of the law, on fresh records of it, many more than a trial has."""
+    assert trial.population is not None
+    return _mapping_norm(w, trial.population.records, trial)
+
+
+def _mapping_norm(w: Array, records: Any, trial: Trial) -> float:
     f, loss = trial.problem.oracle, trial.problem.loss
-    gradient = f.gradient(w, trial.records)
+    gradient = f.gradient(w, records)
     if f.over.kind == "reals" and f.smooth_penalty:
         return float(np.linalg.norm(gradient))
     smooth = math.inf if loss is None else loss.smooth + loss.l2
@@ -52,8 +62,9 @@ def mirror_mapping_norm(w: Array, trial: Trial) -> float:
 
 
 GRADIENT_NORM: Final = Measure("gradient-norm", gradient_norm, "records", compared=False)
+POPULATION_GRADIENT_NORM: Final = Measure("population-gradient-norm", population_gradient_norm, "population", compared=False)
 FRANK_WOLFE_GAP: Final = Measure("frank-wolfe-gap", frank_wolfe_gap, "records", compared=False)
 MIRROR_MAPPING_NORM: Final = Measure("mirror-mapping-norm", mirror_mapping_norm, "records", compared=False)
 
 #: Measures of tasks that stand in files of their own, by the name of the task.
-FOR: Final = {"minimise": (GRADIENT_NORM, FRANK_WOLFE_GAP, MIRROR_MAPPING_NORM)}
+FOR: Final = {"minimise": (GRADIENT_NORM, POPULATION_GRADIENT_NORM, FRANK_WOLFE_GAP, MIRROR_MAPPING_NORM)}

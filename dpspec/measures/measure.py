@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -28,10 +29,15 @@ def _no_truth(trial: Trial) -> Array:
 
 @dataclass(frozen=True)
 class Population:
-    """Fresh enforced records of the law, many more than a trial has, and the least value of the objective on them."""
+    """Fresh enforced records of the law, many more than a trial has; ``solve`` finds the least value of the objective on them."""
 
     records: Any
-    optimum: float | None
+    solve: Callable[[], float | None] = lambda: None
+
+    @cached_property
+    def optimum(self) -> float | None:
+        """The least value, found when it is first asked for."""
+        return self.solve()
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ class Measure:
     name: str
     of: Callable[[Array, Trial], float]
     needs: Needs
-    compared: bool = True  # whether a study measures the non-private answer beside it
+    compared: bool = True  # whether the ratio to the non-private error says anything: a stationary point has 0 up to its tolerance
 
     @property
     def of_a_law(self) -> bool:

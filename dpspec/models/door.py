@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,3 +36,16 @@ class Door(Protocol):
     def reports(self, name: str, values: Any) -> NDArray[np.float64]: ...
 
     def batch(self, name: str, count: int | None = None) -> NDArray[np.intp]: ...
+
+
+class Told:
+    """Blocks of what the users of one round hand to their clients, with what these are told beforehand: ``told``, public arrays by name,
+    such as the weights of a gradient. A meter reads the blocks; a collector publishes what is told to the users of a round."""
+
+    __slots__ = ("_blocks", "told")
+
+    def __init__(self, blocks: Iterable[Any], told: Mapping[str, NDArray[np.float64]]) -> None:
+        self._blocks, self.told = blocks, dict(told)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._blocks)

@@ -7,6 +7,9 @@ is that ChaCha20 under a fresh 256-bit key cannot be told from random bytes; in 
 A stream is keyed anew after :data:`MOST` bytes and in every process that ``fork`` makes (a copy of the state would repeat its parent's
 noise: two releases with one noise give the difference of their values away). Keys are in memory alone: no object here can be pickled or
 copied, and nothing writes one.
+
+A device that runs :mod:`dpspec.client` may have NumPy and no ``cryptography``: all bytes are then those of the system's generator itself,
+which is slower and needs no assumption beside its own.
 """
 
 from __future__ import annotations
@@ -34,8 +37,10 @@ class _Stream:
     def _bytes(self, n: int) -> bytes:
         cipher = self.cipher
         if self.left < n or self.process != os.getpid():
-            from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
-
+            try:
+                from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+            except ImportError:
+                return os.urandom(n)
             cipher = self.cipher = Cipher(algorithms.ChaCha20(os.urandom(32), _COUNTER + os.urandom(12)), mode=None).encryptor()
             self.process, self.left = os.getpid(), MOST
         self.left -= n

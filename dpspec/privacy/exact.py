@@ -3,14 +3,13 @@
 The algorithms are those of Canonne, Kamath and Steinke 2020 (section 5), which OpenDP implements one sample at a time (tests compare the
 two); here whole arrays go through them at about a fiftieth of the cost a sample. Exactness does not rest on floating point: every coin of
 probability exp(-t) is decided by comparing a uniform number with a float value of exp(-t) only when the two are further apart than the
-rounding errors of t and exp together; otherwise (about once in 2^45 coins) ball arithmetic on the exact rational t and further random
-digits decide.
+rounding errors of t and exp together; otherwise (about once in 2^45 coins) integer arithmetic on the exact rational t and further random
+digits decide. NumPy is all that this needs, since clients run it too.
 """
 
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
@@ -71,34 +70,49 @@ def bernoulli_exp(t: Array, exact: Callable[[int], Fraction] | None = None) -> B
 
 def decide_exp(t: Fraction, bits: int) -> bool:
     """Whether U < exp(-t) for the uniform U whose first 53 binary digits are ``bits``; draws further digits until it is certain."""
-    from flint import arb, ctx
+    import secrets
 
     precision, known = 53, bits
     while True:
         known, precision = (known << 64) | secrets.randbits(64), precision + 64
-        before = ctx.prec
-        ctx.prec = precision + 64 + int(1.5 * t)
-        try:
-            p = arb.exp(-(arb(t.numerator) / arb(t.denominator)))
-            if arb(known + 1) / arb(2) ** precision < p:
-                return True
-            if arb(known) / arb(2) ** precision > p:
-                return False
-        finally:
-            ctx.prec = before
+        low, high = enclosed_exp(t, precision)
+        if known + 1 < low:
+            return True
+        if known > high:
+            return False
+
+
+def enclosed_exp(t: Fraction, digits: int) -> tuple[int, int]:
+    """Integers a <= exp(-t)*2^digits <= b for t >= 0, at most two apart, in integer arithmetic.
+
+    exp(-t) is exp(-r) squared k times, r = t/2^k at most 1/2. The series of exp(-r) alternates and its terms fall, so a partial sum is off
+    by at most the next term. Numbers are multiples of 2^-p, every term and square is kept as a lower and an upper one; squaring
+    doubles the distance of the two, which is at most a few hundred steps before.
+    """
+    k = max(0, math.ceil(t).bit_length() + 1)
+    p = digits + k + 32
+    numerator, denominator = t.numerator, t.denominator << k
+    low = high = 0
+    term, over, j = 1 << p, 1 << p, 0  # a lower and an upper one
+    while over > 1:
+        low, high = (low + term, high + over) if j % 2 == 0 else (low - over, high - term)
+        j += 1
+        term, over = term * numerator // (denominator * j), -(-over * numerator // (denominator * j))
+    low, high = max(low - over, 0), high + over
+    for _ in range(k):
+        low, high = low * low >> p, -(-high * high >> p)
+    return low >> (p - digits), -(-high >> (p - digits))
 
 
 @lru_cache(maxsize=1)
 def _powers() -> Words:
     """floor(2^64 e^-k) for k = 44, ..., 1: ascending, the first of them 1."""
-    from flint import arb, ctx
-
-    before = ctx.prec
-    ctx.prec = 256
-    try:
-        return np.array([int((arb.exp(arb(-k)) * arb(2) ** 64).floor().unique_fmpz()) for k in range(44, 0, -1)], dtype=np.uint64)
-    finally:
-        ctx.prec = before
+    found = []
+    for k in range(44, 0, -1):
+        low, high = (bound >> 64 for bound in enclosed_exp(Fraction(k), 128))
+        assert low == high  # no e^-k has 64 zero digits there
+        found.append(low)
+    return np.array(found, dtype=np.uint64)
 
 
 def geometric(n: int) -> Integers:
@@ -127,19 +141,12 @@ def geometric(n: int) -> Integers:
 
 def _below_power(known: int, digits: int, k: int) -> tuple[bool, int, int]:
     """Whether the U that begins with these binary digits lies below e^-k, and the digits that were needed to know."""
-    from flint import arb, ctx
-
     while True:
-        before = ctx.prec
-        ctx.prec = digits + 64 + 2 * k
-        try:
-            p = arb.exp(arb(-k)) * arb(2) ** digits
-            if arb(known + 1) < p:
-                return True, known, digits
-            if arb(known) > p:
-                return False, known, digits
-        finally:
-            ctx.prec = before
+        low, high = enclosed_exp(Fraction(k), digits)
+        if known + 1 < low:
+            return True, known, digits
+        if known > high:
+            return False, known, digits
         known, digits = (known << 64) | int.from_bytes(random_bytes(8), "little"), digits + 64
 
 

@@ -91,20 +91,25 @@ def mechanism_of(data: Any, where: str = "mechanism") -> Mechanism:
     cls = classes().get(kind)
     if cls is None:
         raise FormError("unknown", f"{where}.kind", f"no mechanism or channel is called {kind!r}")
+    return made(cls, form, where)
+
+
+def made(cls: type, form: Mapping[str, Any], where: str = "mechanism") -> Mechanism:
+    """The mechanism of a form whose class is known. Raises :class:`FormError`."""
     hints = _fields(cls)
     only(form, ("kind", "family", *hints), where)
     values = {name: _value(form[name], hint, f"{where}.{name}") for name, hint in hints.items()}
     try:
-        made: Mechanism = cls(**values)
-        numbers = (made.kind, made.family, made.size, made.sensitivity)
+        found: Mechanism = cls(**values)
+        numbers = (found.kind, found.family, found.size, found.sensitivity)
     except (ValueError, ArithmeticError) as problem:
         raise FormError("range", where, str(problem)) from None
     for name in ("kind", "family"):
-        if form[name] != getattr(made, name):
-            raise FormError("unknown", f"{where}.{name}", f"{form[name]!r} is stated, {getattr(made, name)!r} follows from the fields")
-    if made.norm != "none" and not (math.isfinite(numbers[3]) and numbers[3] > 0):
+        if form[name] != getattr(found, name):
+            raise FormError("unknown", f"{where}.{name}", f"{form[name]!r} is stated, {getattr(found, name)!r} follows from the fields")
+    if found.norm != "none" and not (math.isfinite(numbers[3]) and numbers[3] > 0):
         raise FormError("range", where, f"a sensitivity of {numbers[3]!r}")
-    return made
+    return found
 
 
 @functools.cache

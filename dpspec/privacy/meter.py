@@ -18,6 +18,7 @@ from dpspec.privacy.channels.protocol import Accumulator, Channel, block_rows
 from dpspec.privacy.mechanisms.protocol import Central
 from dpspec.privacy.noise import Array, Integers, NoiseSource, PublicRandomness, SecureNoise
 from dpspec.privacy.schedule import Leaf, Mechanism, Sampled, Tree, draws
+from dpspec.privacy.wire import Tally, WireError, codec
 
 Mode: TypeAlias = Literal["release", "study"]
 
@@ -61,13 +62,15 @@ class Release:
     through its client) or ``study`` (synthetic or public data: any source; local means are drawn from the exact law of the aggregate,
     or report by report with ``per_user=True``). ``public``: randomness for public objects, reachable as :attr:`public`.
     ``on_draw(name, done, total)`` is called after every draw; it sees no value.
+    ``collected(name, done, blocks)``: the tally of the reports that a collector has of that draw. No record is read then, and a draw that
+    is not made of reports alone is refused; what ``blocks`` says of itself (:class:`dpspec.models.door.Told`) may be asked.
 
     Raises :class:`PrivacyError`: DP320 (a draw that is not in the plan, or through the wrong method), DP321 (one draw more than
     planned, or without its batch), DP322 (another sensitivity), DP323 (a closed or failed object), DP324 (closed before every planned
     draw was made), DP325 (a value with another shape or with a NaN or infinity), DP326 (a source that the mode does not allow).
     """
 
-    __slots__ = ("__batches", "__entries", "__mode", "__noise", "__on_draw", "__order", "__per_user", "__public", "__state")
+    __slots__ = ("__batches", "__collected", "__entries", "__mode", "__noise", "__on_draw", "__order", "__per_user", "__public", "__state")
 
     def __init__(
         self,
@@ -78,6 +81,7 @@ class Release:
         public: PublicRandomness | None = None,
         per_user: bool = False,
         on_draw: Callable[[str, int, int], None] | None = None,
+        collected: Callable[[str, int, Any], Tally] | None = None,
     ) -> None:
         if mode not in ("release", "study"):
             raise PrivacyError("DP326", f"there is no mode {mode!r}", "use 'release' or 'study'")
@@ -101,6 +105,7 @@ class Release:
         self.__public = public
         self.__per_user = per_user or mode == "release"
         self.__on_draw = on_draw
+        self.__collected = collected
         self.__state: Literal["open", "closed", "failed"] = "open"
 
     # ------------------------------------------------------------------------------------------------------- what it is
@@ -220,11 +225,15 @@ class Release:
         Channels of pairs take a tuple (x, y). Rows are clipped by the client; a row with a NaN counts as 0.
         """
         entry, channel = self.__channel(name)
+        if self.__collected is not None:
+            return self.__tallied(name, entry, values)  # type: ignore[no-any-return]
         try:
             users = len(values[0]) if isinstance(values, tuple) else len(values)
             if users == 0:
                 raise ValueError("no user answers")
-            out = self.__reports(channel, values, users, entry.level)
+            total = self.__sum(channel, entry.level)
+            total.add(values, users)
+            out = total.mean()
         except Exception as problem:
             raise self.__fail("DP325", f"draw {name!r}: {problem}", "hand over one row a user, as the channel is planned") from problem
         return self.__done(name, entry, out, users)  # type: ignore[no-any-return]
@@ -235,30 +244,26 @@ class Release:
         Accumulating channels keep a running sum of the clipped statistics; others send block by block. Reports are never all stored.
         """
         entry, channel = self.__channel(name)
-        users = 0
-        total: Array | None = None
-        out: Array
+        if self.__collected is not None:
+            return self.__tallied(name, entry, blocks)  # type: ignore[no-any-return]
         try:
             accumulator = None if self.__per_user else _accumulator(channel)
-            for block in blocks:
-                if accumulator is not None:
+            if accumulator is not None:
+                for block in blocks:
                     accumulator.add(*(block if isinstance(block, tuple) else (block,)))
-                    continue
-                n = len(block[0]) if isinstance(block, tuple) else len(block)
-                if n:
-                    part = n * self.__reports(channel, block, n, entry.level)
-                    total, users = part if total is None else total + part, users + n
-            if accumulator is not None and accumulator.count:
-                out, users = accumulator.finish(entry.level, self.__noise), accumulator.count
-            elif total is not None:
-                out = total / users
+                if accumulator.count == 0:
+                    raise ValueError("no user answers")
+                mean, users = accumulator.finish(entry.level, self.__noise), accumulator.count
             else:
-                raise ValueError("no user answers")
+                total = self.__sum(channel, entry.level)
+                for block in blocks:
+                    total.add(block, len(block[0]) if isinstance(block, tuple) else len(block))
+                mean, users = total.mean(), total.users
         except Exception as problem:
             raise self.__fail(
                 "DP325", f"draw {name!r}: {problem}", "hand over blocks of one row a user, as the channel is planned"
             ) from problem
-        return self.__done(name, entry, out, users)  # type: ignore[no-any-return]
+        return self.__done(name, entry, mean, users)  # type: ignore[no-any-return]
 
     def mean_blocks_many(self, names: Sequence[str], blocks: Iterable[Any]) -> tuple[Array, ...]:
         """Several draws of :meth:`mean_blocks` in one pass over the records: every block (x, y) goes to each of the planned channels.
@@ -268,23 +273,25 @@ class Release:
         found = [self.__channel(name) for name in names]
         if not found or len(set(names)) != len(found):
             raise self.__fail("DP320", "the names of draws made in one pass are one or more and differ", "name each planned draw once")
-        users, totals = 0, [np.zeros(()) for _ in found]
+        if self.__collected is not None:
+            return tuple(self.__tallied(name, entry, blocks) for name, (entry, _) in zip(names, found, strict=True))
+        users = 0
         accumulators = [None if self.__per_user else _accumulator(channel) for _, channel in found]
+        sums = [self.__sum(channel, entry.level) for entry, channel in found]
         try:
             for block in blocks:
                 n = len(block[0])
                 users += n
-                for i, (entry, channel) in enumerate(found):
-                    accumulator = accumulators[i]
+                for accumulator, total in zip(accumulators, sums, strict=True):
                     if accumulator is not None:
                         accumulator.add(*block)
-                    elif n:
-                        totals[i] = totals[i] + n * self.__reports(channel, block, n, entry.level)
+                    else:
+                        total.add(block, n)
             if users == 0:
                 raise ValueError("no user answers")
             out = [
-                total / users if accumulator is None else accumulator.finish(entry.level, self.__noise)
-                for (entry, _), total, accumulator in zip(found, totals, accumulators, strict=True)
+                total.mean() if accumulator is None else accumulator.finish(entry.level, self.__noise)
+                for (entry, _), total, accumulator in zip(found, sums, accumulators, strict=True)
             ]
         except Exception as problem:
             raise self.__fail(
@@ -298,6 +305,8 @@ class Release:
         ``values``: as for :meth:`mean`. Every record goes through its client in both modes, as the server sees each report.
         """
         entry, channel = self.__channel(name)
+        if self.__collected is not None:
+            raise self.__fail("DP320", f"draw {name!r} needs single reports beside public features, and a collector keeps their sum", "")
         try:
             users = len(values[0]) if isinstance(values, tuple) else len(values)
             if users == 0:
@@ -307,17 +316,18 @@ class Release:
             raise self.__fail("DP325", f"draw {name!r}: {problem}", "hand over one row a user, as the channel is planned") from problem
         return self.__done(name, entry, out, users)  # type: ignore[no-any-return]
 
-    def __reports(self, channel: Channel, values: Any, users: int, level: float) -> Array:
-        """The aggregate of one set of users: its law in a study, report by report otherwise."""
-        if not self.__per_user:
-            return channel.sample_mean(values, level, self.__noise)
-        step, total = block_rows(channel.size), np.zeros(())
-        for start in range(0, users, step):
-            part = tuple(v[start : start + step] for v in values) if isinstance(values, tuple) else values[start : start + step]
-            weight = min(step, users - start)
-            total = total + weight * channel.aggregate(channel.encode(part, level, self.__noise), level)
-        mean: Array = total / users
-        return mean
+    def __sum(self, channel: Channel, level: float) -> _Sum:
+        return _Sum(channel, level, self.__noise, aggregate=not self.__per_user, exact=self.__mode == "release")
+
+    def __tallied(self, name: str, entry: _Entry, blocks: Any) -> Any:
+        """The estimate from collected reports."""
+        assert self.__collected is not None
+        tally = self.__collected(name, entry.done, blocks)
+        try:
+            mean = tally.mean()
+        except ValueError as problem:
+            raise self.__fail("DP325", f"draw {name!r}: {problem}", "collect reports first") from problem
+        return self.__done(name, entry, mean, tally.users)
 
     # ---------------------------------------------------------------------------------------------------------- sampling
 
@@ -389,6 +399,8 @@ class Release:
 
     def __central(self, name: str, value: Any, sensitivity: float, *, checked: bool = False) -> Any:
         entry = self.__next(name)
+        if self.__collected is not None:
+            raise self.__fail("DP320", f"draw {name!r} is the server's own noise, and a collector holds reports alone", "")
         mechanism = entry.leaf.draw.mechanism
         if entry.leaf.draw.per != "run" or not isinstance(mechanism, Central):
             raise self.__fail(
@@ -431,9 +443,52 @@ class Release:
         return out
 
 
+class _Sum:
+    """The reports of the users of one draw, encoded and added block by block: exactly in a release (:mod:`dpspec.privacy.wire`), so that a
+    collector of the same reports has the same bits; with ``aggregate`` from the law of their mean. Reports are never all stored."""
+
+    __slots__ = ("_aggregate", "_channel", "_level", "_noise", "_tally", "_total", "users")
+
+    def __init__(self, channel: Channel, level: float, noise: NoiseSource, *, aggregate: bool, exact: bool) -> None:
+        self._channel, self._level, self._noise, self._aggregate = channel, level, noise, aggregate
+        self._tally: Tally | None = None
+        if exact:
+            try:
+                self._tally = Tally.empty(codec(channel, level))
+            except WireError:  # its reports have no exact sum: they are averaged as floats, below
+                self._tally = None
+        self._total, self.users = np.zeros(()), 0
+
+    def add(self, values: Any, users: int) -> None:
+        """``values`` of ``users`` users."""
+        if users == 0:
+            return
+        self.users += users
+        if self._aggregate:
+            self._total = self._total + users * self._channel.sample_mean(values, self._level, self._noise)
+            return
+        step = block_rows(self._channel.size)
+        for start in range(0, users, step):
+            part = tuple(v[start : start + step] for v in values) if isinstance(values, tuple) else values[start : start + step]
+            reports = self._channel.encode(part, self._level, self._noise)
+            if self._tally is not None:
+                self._tally.add(self._tally.codec.numbers(reports))
+            else:
+                self._total = self._total + min(step, users - start) * self._channel.aggregate(reports, self._level)
+
+    def mean(self) -> Array:
+        if self.users == 0:
+            raise ValueError("no user answers")
+        return self._tally.mean() if self._tally is not None else self._total / self.users
+
+
 def _accumulator(channel: Channel) -> Accumulator | None:
     make = getattr(channel, "accumulate", None)
     return None if make is None else make()
+
+
+#: A batch of fewer than one record in so many is sorted; of larger ones a bit a record is kept.
+_SPARSE = 64
 
 
 def _subset(sampling: Sampled, noise: NoiseSource, count: int | None) -> Integers:
@@ -449,12 +504,15 @@ def _subset(sampling: Sampled, noise: NoiseSource, count: int | None) -> Integer
     n = sampling.n
     size = math.floor(sampling.rate * n * (1.0 + 1e-12))
     k = min(size, n - size)
-    drawn, chosen = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    while chosen.size < k:
-        drawn = np.concatenate([drawn, noise.integers(n, k - chosen.size)])
-        chosen = np.unique(drawn)
-    if k == size:
+    if k == size and k < n // _SPARSE:
+        drawn, chosen = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        while chosen.size < k:
+            drawn = np.concatenate([drawn, noise.integers(n, k - chosen.size)])
+            chosen = np.sort(drawn)
+            chosen = chosen[np.concatenate([[True], chosen[1:] != chosen[:-1]])]
         return chosen
-    left = np.ones(n, dtype=bool)
-    left[chosen] = False
-    return np.flatnonzero(left).astype(np.int64)
+    taken, count = np.zeros(n, dtype=bool), 0
+    while count < k:
+        taken[noise.integers(n, k - count)] = True
+        count = int(np.count_nonzero(taken))
+    return np.flatnonzero(taken if k == size else ~taken).astype(np.int64)

@@ -352,10 +352,12 @@ def _bound_verdicts(body: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     judged = _judged(body["points"])
     if judged:
         bad = [p for p in judged if p["bound"]["holds"] is False]
-        held = [p for p in judged if p["bound"]["holds"] is True]
+        empty = [p for p in judged if p["bound"]["holds"] is True and p["bound"].get("vacuous")]
+        held = [p for p in judged if p["bound"]["holds"] is True and p not in empty]
         kind = "bad" if bad else "good" if len(held) == len(judged) else "open"
         none = len(body["points"]) - len(judged)
         text = f"holds at {len(held)} of {len(judged)} points" + (f", violated at {len(bad)}" if bad else "")
+        text += f", vacuous (above the error without data) at {len(empty)}" if empty else ""
         yield kind, "Explicit bound", text + (f"; {none} {'points have' if none > 1 else 'point has'} none" if none else "")
     elif body["points"]:
         yield "open", "Explicit bound", "none: only order bounds, compared by exponents"
@@ -413,6 +415,8 @@ def _word(p: Mapping[str, Any]) -> str:
     b = p["bound"]
     if not b or b["kind"] != "explicit" or b["value"] is None:
         return "-"
+    if b["holds"] is True and b.get("vacuous"):
+        return "vacuous"
     return {True: "holds", False: "violated", None: "undecided"}[b["holds"]]
 
 

@@ -241,6 +241,7 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
         at = ", ".join(f"{k} = {show(v)}" for k, v in p["at"].items())
         bound = "-" if b is None or b["value"] is None else f"{b['value']:.4g}"
         holds = {True: "holds", False: "VIOLATED", None: "-"}[None if b is None else b["holds"]]
+        holds = "vacuous" if holds == "holds" and b.get("vacuous") else holds
         rows.append(
             [
                 p["release"],
@@ -270,6 +271,10 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
         lines += textwrap.wrap(note, WIDTH)
     for r in study.get("regimes", []):
         lines += ["", f"{r['algorithm']}: {r['text']}"]
+    without = [p["trivial_error"] for p in study["points"] if p.get("trivial_error") is not None]
+    if without:
+        low, high = f"{min(without):.4g}", f"{max(without):.4g}"
+        lines += ["", f"an answer without data, the zero vector or its like, has {low}" + ("" if low == high else f" to {high}")]
     idle = [p for p in study["points"] if p.get("trivial_error") and p["error"]["mean"] >= 0.9 * p["trivial_error"]]
     if idle:
         lines += ["", f"at {len(idle)} of {len(study['points'])} points the estimate is no better than the zero vector"]

@@ -129,6 +129,22 @@ CODES: dict[str, Code] = {
         bad='legder = "team.db"',
         good='ledger = "team.db"',
     ),
+    "DP418": Code(
+        title="The plan has no client",
+        explanation=(
+            "`dpspec client` writes what a user's device needs to report. That is for plans of the local models whose algorithm reads sums "
+            "of public maps of single records, by channels that need NumPy alone. What stands against it is named: a curator, a draw "
+            "of the server, encodings that a device cannot repeat, an algorithm or a channel without a client."
+        ),
+    ),
+    "DP419": Code(
+        title="The reports cannot be collected",
+        explanation=(
+            "`dpspec collect` adds reports to a store that belongs to one plan, round after round, and makes the record when every user of "
+            "the plan has answered. The store is of another plan, its round is not over, or a file that the command names is not what it "
+            "should be. Nothing was released."
+        ),
+    ),
     "DP420": Code(
         title="The plan no longer matches its lock file",
         explanation=(

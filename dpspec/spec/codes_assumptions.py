@@ -120,7 +120,7 @@ CODES: dict[str, Code] = {
     ),
     "DP216": Code(
         "Parameter of a named loss out of range",
-        "The parameters of huber, biweight and smooth-hinge are positive, and the level of quantile lies strictly between 0 and 1. "
+        "The parameters of huber, biweight, cauchy and smooth-hinge are positive, and the level of quantile lies strictly between 0 and 1. "
         "The number of classes of multinomial is a whole number of at least 2, the sizes of groups are whole numbers of at least 1, and "
         "several add up to d.",
         bad="minimise huber(0) over ball(l2, 1)",
@@ -179,6 +179,22 @@ CODES: dict[str, Code] = {
         "written for labels 0 and 1, poisson for counts. The privacy of the plan does not depend on it; what is learnt does.",
         bad="y in {0, 1} by map(0 -> 0, 1 -> 1)\nminimise logistic",
         good="y in {-1, 1} by map(0 -> -1, 1 -> 1)\nminimise logistic",
+    ),
+    "DP225": Code(
+        "The law refutes the assumption",
+        "Assumptions about records (moments, tails, eigenvalues, sparsity, noise) are the author's word, and defaults and bounds rest on "
+        "them. Where the spec has a simulate block, each is held against a sample of that law, as drawn and as the domains of the data "
+        "section leave it, by a test that calls a true statement false with probability about 1e-6. Both samples refute this one. One that "
+        "is not refuted has the status tested, which proves nothing.",
+        bad="eigenvalues in [5, 5] of x   # x ~ normal(0, I)",
+        good="eigenvalues in [1, 1] of x",
+    ),
+    "DP226": Code(
+        "Unknown assumption",
+        "The registry of assumptions (docs/assumptions.md) has no such word, or has it of other things: eigenvalues are of x, bounded "
+        "noise is of noise. A word that nothing knows would be passed over, and the author would believe that a bound rests on it.",
+        bad="assume well-behaved",
+        good="assume moment(order 4, bound 3) of x",
     ),
     "DP224": Code(
         "Nothing reads the assumption",

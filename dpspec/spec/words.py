@@ -11,6 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
+from dpspec.spec.assumptions import ASSUMPTIONS as ASSUMPTIONS
+from dpspec.spec.assumptions import LOSS_CLAIMS as LOSS_CLAIMS
+from dpspec.spec.assumptions import READ as READ
+from dpspec.spec.assumptions import Assumption as Assumption
+from dpspec.spec.assumptions import assumed as assumed
+from dpspec.spec.assumptions import spellings as spellings
+
 # ------------------------------------------------------------------------------------------------------------ relations
 
 Neighbours: TypeAlias = Literal["replace-one", "add-remove", "zero-out"]
@@ -84,60 +91,6 @@ BUDGETS: Final[Mapping[str, str]] = {
     "gdp": "mu (Gaussian DP)",
 }
 
-# ----------------------------------------------------------------------------------------------------------- assumptions
-
-
-@dataclass(frozen=True, slots=True)
-class Assumption:
-    """``facts``: the names that its arguments get, for tunables and bounds. ``loss``: a certificate proves or refutes it. ``centred``: it
-    says that a mean is 0. ``also``: other words for the same."""
-
-    means: str
-    facts: tuple[str, ...] = ()
-    loss: bool = False
-    centred: bool = False
-    also: tuple[str, ...] = ()
-
-
-#: Every assumption that something reads: a fact, a certificate, the mean of a moment, or the need of a card. Others are let through, and
-#: the compiler says that nothing reads them (DP224).
-ASSUMPTIONS: Final[Mapping[str, Assumption]] = {
-    "lipschitz": Assumption("|grad| <= L for every record", loss=True),
-    "smooth": Assumption("the gradient moves by at most B |w - v|", loss=True),
-    "strongly-convex": Assumption("the risk minus m/2 |w|^2 is convex", loss=True),
-    "convex": Assumption("the loss is convex in w", loss=True),
-    "pl": Assumption("|grad|^2 >= 2 m (risk - its least value)", ("pl",)),
-    "sub-gaussian": Assumption("E exp(<u, x>) <= exp(s^2 |u|^2/2)", ("sigma",), centred=True),
-    "sub-exponential": Assumption("E exp(<u, x>) <= exp(s^2 |u|^2/2) for |u| <= 1/s", ("sub_exponential",)),
-    "moment": Assumption("E |x_j|^p <= t for every coordinate", ("moment_order", "moment_bound")),
-    "sparse": Assumption("at most k entries are not zero", ("k",)),
-    "isotropic": Assumption("the covariance of x is the identity"),
-    "eigenvalues": Assumption("the covariance of x has its eigenvalues in [a, b]", ("eig_min", "eig_max")),
-    "eigengap": Assumption("lambda_k - lambda_{k+1} > 0 of the covariance of x", ("gap",)),
-    "noise-bounded": Assumption("|noise| <= C in the model of y", ("noise_bound",)),
-    "rsc": Assumption("the risk is strongly convex along sparse w", also=("restricted-strongly-convex", "restricted-strong-convexity")),
-    "rip": Assumption("the design nearly keeps the length of sparse vectors", also=("restricted-isometry",)),
-    "monotone": Assumption("the link f has its slopes in [a, b], a > 0", ("slope_min", "slope_max")),
-    "symmetric": Assumption("x and -x have one law", centred=True),
-    "centred": Assumption("the mean is 0", centred=True, also=("centered", "zero-mean", "mean-zero")),
-}
-
-LOSS_CLAIMS: Final = tuple(word for word, a in ASSUMPTIONS.items() if a.loss)
-
-
-def assumed(name: str, of: str | None = None) -> str:
-    """The word of :data:`ASSUMPTIONS` that an assumption means: ``restricted-strongly-convex`` is ``rsc``, and ``bounded of noise`` is
-    ``noise-bounded``; a word that is in no table is returned as it is."""
-    if name == "bounded" and of == "noise":
-        return "noise-bounded"
-    return next((word for word, a in ASSUMPTIONS.items() if name == word or name in a.also), name)
-
-
-def spellings() -> tuple[str, ...]:
-    """Every word that stands for an assumption, for suggestions."""
-    return (*ASSUMPTIONS, *(other for a in ASSUMPTIONS.values() for other in a.also), "bounded")
-
-
 # ------------------------------------------------------------------------------------------------------------ statistics
 
 StatisticWord: TypeAlias = Literal[
@@ -184,6 +137,7 @@ LOSSES = frozenset(
     [
         "absolute",
         "biweight",
+        "cauchy",
         "exponential",
         "hinge",
         "huber",

@@ -31,13 +31,24 @@ def to_fraction(exact_ball: Ball) -> Fraction:
     return Fraction(m << e) if e >= 0 else Fraction(m, 1 << -e)
 
 
+#: Numbers nearer to 0 are not stored as rationals: their denominators may have 10^30 digits.
+_LEAST = 2.0**-1000
+
+
 def upper(b: Ball) -> Fraction | None:
     """A rational not below any point of the ball; None when it is not finite."""
-    return to_fraction(b.upper()) if b.is_finite() else None
+    if not b.is_finite():
+        return None
+    end = b.upper()
+    return to_fraction(end) if abs(end) >= _LEAST or end == 0 else Fraction(_LEAST) if end > 0 else Fraction(0)
 
 
 def lower(b: Ball) -> Fraction | None:
-    return to_fraction(b.lower()) if b.is_finite() else None
+    """A rational not above any point of the ball; None when it is not finite."""
+    if not b.is_finite():
+        return None
+    end = b.lower()
+    return to_fraction(end) if abs(end) >= _LEAST or end == 0 else -Fraction(_LEAST) if end < 0 else Fraction(0)
 
 
 def _positive(b: Ball) -> bool:
@@ -110,6 +121,8 @@ class Balls:
             return _huber(exact(params[0]), z)
         if name == "biweight":
             return _biweight(exact(params[0]), z)
+        if name == "cauchy":
+            return _cauchy(exact(params[0]), z)
         return Outer(_SMOOTH[name](z))
 
     def power(self, z: Ball, exponent: Fraction) -> Outer:
@@ -191,6 +204,16 @@ def _biweight(c: Ball, z: Ball) -> Outer:
     return Outer(g if inside else (g[0], g[1].union(zero), g[2].union(zero), g[3].union(zero)))
 
 
+def _cauchy(c: Ball, z: Ball) -> Outer:
+    q = z / c
+    r = 1 / (1 + _square(q))
+    slope = c * q * r
+    if q > 1 or q < -1:  # |f'| falls with |s| from there
+        left, right = (c * end / (1 + _square(end)) for end in (q.lower(), q.upper()))
+        slope = left.union(right)
+    return Outer((c * c / 2 * _square(q).log1p(), slope, r * (2 * r - 1), 2 * q * (_square(q) - 3) * _whole_power(r, 3) / c))
+
+
 def _exp(z: Ball) -> tuple[Ball, Ball, Ball, Ball]:
     e = z.exp()
     return e, e, e, e
@@ -203,11 +226,24 @@ def _log(z: Ball) -> tuple[Ball, Ball, Ball, Ball]:
     return z.log(), inv, -inv * inv, 2 * inv * inv * inv
 
 
+#: Beyond, a ball is taken by its ends: a half-line of margins.
+_WIDE = 4
+
+
+def _half(z: Ball) -> tuple[Ball, Ball]:
+    """tanh(z/2) and its derivative by z: the first rises, the second is even and falls with the magnitude."""
+    if z.rad() < _WIDE:
+        return (z / 2).tanh(), 1 / (2 + 2 * z.cosh()) * 2
+    near, far = z.abs_lower() / 2, z.abs_upper() / 2
+    return (z.lower() / 2).tanh().union((z.upper() / 2).tanh()), (_square(near.sech()) / 2).union(_square(far.sech()) / 2)
+
+
 def _expit(z: Ball) -> tuple[Ball, Ball, Ball, Ball]:
     # s' = 1/(2 + 2 cosh z), with z only once, so that the enclosure is tight
-    s = 1 / (1 + (-z).exp())
-    s1 = 1 / (2 + 2 * z.cosh())
-    s2 = -s1 * (z / 2).tanh()
+    t, twice = _half(z)
+    s = 1 / (1 + (-z).exp()) if z.rad() < _WIDE else (1 + t) / 2
+    s1 = twice / 2
+    s2 = -s1 * t
     return s, s1, s2, s1 * (1 - 6 * s1)
 
 
@@ -218,7 +254,8 @@ def _softplus(z: Ball) -> tuple[Ball, Ball, Ball, Ball]:
 
 
 def _tanh(z: Ball) -> tuple[Ball, Ball, Ball, Ball]:
-    t, s = z.tanh(), _square(z.sech())
+    t, s = _half(2 * z) if z.rad() >= _WIDE else (z.tanh(), _square(z.sech()) / 2)
+    s = 2 * s
     return t, s, -2 * t * s, s * (6 * _square(t) - 2)
 
 

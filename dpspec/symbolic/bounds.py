@@ -92,6 +92,28 @@ class BoundExpr:
         return rf"O\left({to_latex(_without_constant(self.expression))}\right)"
 
 
+def in_exponents(e: Expr, values: Values) -> Expr:
+    """The expression with the names in its exponents replaced by their values, where they have one: what a power is depends on them, and
+    a general argument about primes or symbols says nothing of the spec at hand."""
+    return _replaced(e, values, inside=False)
+
+
+def _replaced(e: Expr, values: Values, *, inside: bool) -> Expr:
+    match e:
+        case Name(id=word) if inside and word in values:
+            return num(Fraction(values[word]).limit_denominator(10**6))
+        case Bin(op="^", left=a, right=b):
+            return Bin("^", _replaced(a, values, inside=inside), _replaced(b, values, inside=True))
+        case Bin(op=op, left=a, right=b):
+            return Bin(op, _replaced(a, values, inside=inside), _replaced(b, values, inside=inside))
+        case Neg(operand=a):
+            return Neg(_replaced(a, values, inside=inside))
+        case Call(function=f, args=args):
+            return Call(f, tuple(_replaced(a, values, inside=inside) for a in args))
+        case _:
+            return e
+
+
 def _without_constant(e: Expr) -> Expr:
     match e:
         case Bin(op="*", left=a, right=b):

@@ -24,7 +24,7 @@ from dpspec.spec.model import Ball, Box, Finite, Polytope, Reals, Set, Simplex, 
 from dpspec.symbolic import multinomial, softmax
 from dpspec.symbolic.certificate import Certificate, Method
 from dpspec.symbolic.claims import Draft, answer, declared_only, reached, scaled, shrunk
-from dpspec.symbolic.extrema import Result, case_constants
+from dpspec.symbolic.extrema import Result, case_constants, reach, saturating
 from dpspec.symbolic.findings import Claim, Finding
 from dpspec.symbolic.groups import GroupTerm
 from dpspec.symbolic.local import local_lipschitz
@@ -324,10 +324,13 @@ def _fall(case: Case, margin: Margin, low: Fraction, high: Fraction) -> float:
         return up(named.factor * named.params[0] ** 2 / 6)
     if named is not None and named.name == "sigmoid":
         return up(named.factor / 2)
-    if not margin.bounded or margin.low is None or margin.high is None:
+    if named is not None and named.name == "cauchy":  # least at u = y, where it is 0
+        q = max(abs(low), abs(high)) / named.params[0]
+        return up(named.factor * named.params[0] ** 2 / 2 * padded_up(math.log1p(float(padded_up(float(q * q))))))
+    if not (margin.bounded or saturating(form)):
         return math.inf
     top = supremum(form, "value", [origin])
-    bottom = supremum(form, "minus-value", [(min(margin.low, Fraction(0)), max(margin.high, Fraction(0)), low, high)])
+    bottom = supremum(form, "minus-value", [origin, *((a, b, low, high) for a, b in reach(margin))])
     return max(0.0, up(Fraction(top.upper) + Fraction(bottom.upper))) if math.isfinite(top.upper + bottom.upper) else math.inf
 
 

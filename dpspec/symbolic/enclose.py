@@ -121,7 +121,7 @@ def _search(evaluate: Evaluator, boxes: Sequence[Box], what: What, tolerance: fl
     best, at = -math.inf, None
     heap: list[tuple[float, int, Box]] = []
     count = 0
-    width = max((b[1] - b[0] for b in boxes), default=Fraction(0))
+    width = min((b[1] - b[0] for b in boxes if b[1] > b[0]), default=Fraction(0))  # of the middle, where others are half-lines
     height = max((b[3] - b[2] for b in boxes), default=Fraction(0))
 
     def note(value: Any, u: Fraction, y: Fraction) -> None:

@@ -264,6 +264,34 @@ def _biweight(c: Fraction) -> Callable[[End, End], Profile]:
     return profile
 
 
+def _cauchy(c: Fraction) -> Callable[[End, End], Profile]:
+    """f' = s/(1 + q) and f'' = (1 - q)/(1 + q)^2 with q = s^2/c^2: |f'| rises to c/2 at q = 1 and falls; f'' falls from 1 to -1/8 at
+    q = 3 and rises towards 0."""
+
+    def first(s: Fraction) -> Fraction:
+        return abs(s) / (1 + s * s / (c * c))
+
+    def second(q: Fraction) -> Fraction:
+        return (1 - q) / (1 + q) ** 2
+
+    def profile(a: End, b: End) -> Profile:
+        near, far = _nearest_zero(a, b), _farthest(a, b)
+        q0 = near * near / (c * c)
+        q1 = None if far is None else far * far / (c * c)
+        if q0 <= 1 and (q1 is None or q1 >= 1):
+            slope, at = c / 2, c if b is None or b >= c else -c
+        elif q0 > 1:
+            slope, at = first(near), near
+        else:
+            assert far is not None
+            slope, at = first(far), far if b is not None and b == far else -far
+        ends = [second(q0), ZERO if q1 is None else second(q1)]
+        lowest = Fraction(-1, 8) if q0 <= 3 and (q1 is None or q1 >= 3) else min(ends)
+        return Profile(slope, max(abs(max(ends)), abs(lowest)), lowest, at)
+
+    return profile
+
+
 def _exp_minus(a: End, b: End) -> Profile:
     """f = exp(-t), and all its derivatives but for the sign."""
     top = None if a is None else exp_up(-a)
@@ -357,11 +385,13 @@ _FIXED: Sequence[tuple[str, Literal["product", "residual", "glm"], bool, Callabl
 )
 
 
+_RESIDUALS = {"huber": _huber, "biweight": _biweight, "cauchy": _cauchy}
+
+
 def _one_atom(a: Fn, exponent: int, k: Fraction) -> Named | None:
-    if a.name in ("huber", "biweight") and exponent == 1 and a.args[0] in (_S, scale(_S, -1)):
+    if a.name in _RESIDUALS and exponent == 1 and a.args[0] in (_S, scale(_S, -1)):
         c = a.params[0]
-        profile = _huber(c) if a.name == "huber" else _biweight(c)
-        return Named(a.name, "residual", k, (c,), a.name == "huber", profile)
+        return Named(a.name, "residual", k, (c,), a.name == "huber", _RESIDUALS[a.name](c))
     if a.name == "pos" and exponent in (1, 2) and a.args[0].as_dict().get(((Var("u"), 1), (Var("y"), 1))) == -1:
         m = add(a.args[0], _Z).constant()
         if m is not None:

@@ -38,6 +38,7 @@ NAMED_LOSSES: Mapping[str, tuple[int, int]] = {
     "smooth-hinge": (0, 2),
     "huber": (0, 1),
     "biweight": (0, 1),
+    "cauchy": (0, 1),
     "sigmoid": (0, 0),
     "savage": (0, 0),
     "probit": (0, 0),
@@ -319,7 +320,7 @@ def fn(name: str, z: Poly, params: tuple[Fraction, ...] = ()) -> Poly:
             return const(max(c, Fraction(0)))
         k = abs(_lead(z))
         return scale(of_atom(Fn("pos", (scale(z, 1 / k),))), k)
-    if name in ("huber", "biweight", "cos") and _lead(z) < 0:  # even functions
+    if name in ("huber", "biweight", "cauchy", "cos") and _lead(z) < 0:  # even functions
         z = scale(z, -1)
     if name in ("tanh", "erf", "sin"):  # odd functions
         if c == 0:
@@ -575,10 +576,11 @@ def named_loss(name: str, params: tuple[Fraction, ...]) -> Poly:
     (1 - t)*max(0, s); hinge(m = 1) max(0, m - z); squared-hinge(m = 1) max(0, m - z)^2; smoothed-hinge(b, m = 1)
     (m - z + sqrt((m - z)^2 + b^2))/2 (000, Lemma 5.1.8, whose m is 1/2; also written smooth-hinge; b = 1/2 when left out); huber(c)
     s^2/2 up to |s| = c, then c|s| - c^2/2 (c = 1.345 when left out); biweight(c) c^2/6 (1 - (1 - s^2/c^2)^3) up to |s| = c, then
-    c^2/6 (000, Assumption 4.2.3; the text prints |t| for |s|; c = 4.685 when left out); sigmoid 1/(1 + exp(z)), decreasing in z
+    c^2/6 (000, Assumption 4.2.3; the text prints |t| for |s|; c = 4.685 when left out); cauchy(c) c^2/2 log(1 + s^2/c^2) (c = 2.385 when
+    left out); sigmoid 1/(1 + exp(z)), decreasing in z
     (000 prints the increasing one in its experiments, which rewards wrong labels); savage sigmoid squared; probit -log Phi(z);
     poisson exp(u) - y*u; exponential exp(-z); linear -z; multinomial(K) log sum_j exp(<w_j, x>) - <w_y, x>, an atom of its own that is no
-    function of one margin (:mod:`dpspec.symbolic.multinomial`). The two default constants are the usual ones of robust regression (95%
+    function of one margin (:mod:`dpspec.symbolic.multinomial`). The three default constants are the usual ones of robust regression (95%
     efficiency under unit normal noise).
     """
     name = "smoothed-hinge" if name == "smooth-hinge" else name
@@ -589,10 +591,10 @@ def named_loss(name: str, params: tuple[Fraction, ...]) -> Poly:
     u, y = var("u"), var("y")
     z, s = mul(y, u), sub(u, y)
     half = Fraction(1, 2)
-    defaults = {"huber": Fraction("1.345"), "biweight": Fraction("4.685"), "smoothed-hinge": half}
+    defaults = {"huber": Fraction("1.345"), "biweight": Fraction("4.685"), "cauchy": Fraction("2.385"), "smoothed-hinge": half}
     if name in defaults and not params:
         params = (defaults[name],)
-    if name in ("huber", "biweight", "smoothed-hinge") and params[0] <= 0:
+    if name in ("huber", "biweight", "cauchy", "smoothed-hinge") and params[0] <= 0:
         raise BadParameter(f"the parameter of {name} must be positive")
     if name == "quantile" and not 0 < params[0] < 1:
         raise BadParameter("the level of quantile must lie strictly between 0 and 1")
@@ -618,7 +620,7 @@ def named_loss(name: str, params: tuple[Fraction, ...]) -> Poly:
         case "smoothed-hinge":
             t = sub(const(params[1] if len(params) > 1 else 1), z)
             return scale(add(t, power(add(power(t, 2), const(params[0] ** 2)), half)), half)
-        case "huber" | "biweight":
+        case "huber" | "biweight" | "cauchy":
             return fn(name, s, (params[0],))
         case "sigmoid":
             return fn("expit", scale(z, -1))

@@ -326,6 +326,14 @@ def _function(name: str, params: tuple[Fraction, ...], z: Rounded, exact: Any, a
         r = 1 - near
         inner = Rounded(v.abs_upper().min(c.value).union(arb(0)), e)
         return (c * c * (1 - r * r * r)).error, (inner * r * r).error
+    if name == "cauchy":
+        c = alg.number(params[0])
+        q = Rounded(v.abs_lower().union(v.abs_upper()), e) / c
+        if not (_finite(q) and (q * q).error < 0.5):
+            return nothing, nothing
+        square = Rounded((q.value.abs_lower() ** 2).union(q.value.abs_upper() ** 2), (q * q).error)
+        value = c * c * 0.5 * rounded(square.value.log1p(), 2 * square.error, _FUNCTION)
+        return value.error, (c * q / (1 + square)).error
     if name in ("sin", "cos"):
         return e + _FUNCTION, e + _FUNCTION
     if name == "tanh":

@@ -5,7 +5,8 @@ sup|phi'''| times the third power of the l2 bound of x. Named losses have closed
 branch and bound where the range is bounded, and a jump of phi'' has no bound. Found when asked for: most algorithms never do.
 
 Closed forms of sup|f'''|, the loss f(y u) or f(u - y): logistic 1/(6 sqrt 3), the greatest |s''| of the logistic function s; sigmoid
-1/8, as s''' = p (1 - 6 p), p = s (1 - s) in (0, 1/4]; biweight(c): f''' = (2 s/c^2)(10 s^2/c^2 - 6) inside, 8/c at its ends.
+1/8, as s''' = p (1 - 6 p), p = s (1 - s) in (0, 1/4]; biweight(c): f''' = (2 s/c^2)(10 s^2/c^2 - 6) inside, 8/c at its ends;
+cauchy(c): (2/c) q (q^2 - 3)/(1 + q^2)^3 with q = s/c, largest in magnitude at q = sqrt(2) - 1, where it is below 1.4571/c.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from typing import Final
 
 from dpspec.domains.domain import Margin
 from dpspec.numeric.rounding import padded_up, up
+from dpspec.symbolic.extrema import ranges, saturating
 from dpspec.symbolic.losses import recognise
 from dpspec.symbolic.parts import Case
 
 #: sup|s''| of the logistic function.
 _BEND: Final = Fraction(padded_up(1 / (6 * math.sqrt(3.0))))
+#: sup of 2 q (3 - q^2)/(1 + q^2)^3, at q = sqrt(2) - 1.
+_CAUCHY: Final = Fraction(padded_up(4 * (2 - math.sqrt(2.0)) / (4 - 2 * math.sqrt(2.0)) ** 3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class HessianLipschitz:
 @lru_cache(maxsize=256)
 def _third(case: Case, margin: Margin) -> Fraction | None:
     closed = _closed(case)
-    if not margin.bounded or closed == 0:
+    if closed == 0 or not (margin.bounded or (closed is None and saturating(case.form))):
         return closed
     searched = _searched(case, margin)
     return closed if searched is None else searched if closed is None else min(closed, searched)
@@ -64,6 +68,8 @@ def _closed(case: Case) -> Fraction | None:
         return Fraction(0)
     if named.name == "biweight":
         return named.factor * 8 / named.params[0]
+    if named.name == "cauchy":
+        return named.factor * _CAUCHY / named.params[0]
     if named.name == "logistic-glm":
         return named.factor * _BEND
     if size is None or named.name not in ("logistic", "sigmoid"):
@@ -73,7 +79,6 @@ def _closed(case: Case) -> Fraction | None:
 
 def _searched(case: Case, margin: Margin) -> Fraction | None:
     from dpspec.symbolic.enclose import supremum
-    from dpspec.symbolic.extrema import ranges
 
     if not case.y.values and (case.y.low is None or case.y.high is None):
         return None

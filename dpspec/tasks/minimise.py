@@ -55,10 +55,22 @@ def bind(binding: Binding) -> Any:
 
 
 def reference(records: Any, problem: Problem, settings: Mapping[str, Any]) -> Reference:
-    """The minimiser on these records and the least value, :func:`dpspec.algorithms.objective.optimum`."""
+    """The minimiser on these records and the least value, :func:`dpspec.algorithms.objective.optimum`; where the loss is not proved to be
+    convex the best of many restarts (:mod:`dpspec.algorithms.restarts`), which :func:`caveat` says."""
     from dpspec.algorithms.objective import optimum
+    from dpspec.algorithms.restarts import best_of_restarts
 
-    return optimum(problem.oracle, records)
+    certain = problem.loss is None or bool(problem.loss.convex)
+    return optimum(problem.oracle, records) if certain else best_of_restarts(problem.oracle, records)
+
+
+def caveat(problem: Problem) -> str:
+    """That the least value of a loss which need not be convex is the least one found."""
+    from dpspec.algorithms.restarts import RESTARTS
+
+    if problem.loss is None or problem.loss.convex:
+        return ""
+    return f"the loss is not proved to be convex: the reference is the best of {RESTARTS} local searches, and a smaller value may exist"
 
 
 def truth(trial: Trial) -> Array:
@@ -75,6 +87,7 @@ TASK = Task(
     certificate=certificate,
     bind=bind,
     reference=reference,
+    caveat=caveat,
     truth=truth,
     extremes="labels",
 )

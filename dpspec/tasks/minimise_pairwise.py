@@ -133,7 +133,8 @@ class PairObjective:
         """The mean of phi over the ordered pairs of different records."""
         if self.online:
             come, n = self.arriving(records), records.x.shape[0]
-            return float(sum(come.penalty(w, rows) for rows in _blocks(n)) / (n - 1))
+            found = self._running(self.phi, w, records, gradient=False)
+            return float((sum(come.penalty(w, rows) for rows in _blocks(n)) if found is None else found) / (n - 1))
         y, m = _labels(records), np.asarray(records.x @ w)
         n = len(y)
         total, itself = self._sum(self.phi, m, y, gradient=False), self.phi(np.zeros(n), y, y).sum()
@@ -143,6 +144,9 @@ class PairObjective:
         """The gradient of :meth:`data_value`, shape (d,); a record beside itself has none."""
         if self.online:
             come, n, total = self.arriving(records), records.x.shape[0], np.zeros(len(w))
+            found = self._running(self.slope, w, records, gradient=True)
+            if found is not None:
+                return np.asarray(records.x.T @ found) / (n - 1)
             for rows in _blocks(n):
                 rows = slice(max(rows.start, 1), rows.stop)
                 total += (rows.stop - rows.start) * come.against_earlier(w, rows) if rows.stop > rows.start else 0.0
@@ -154,14 +158,17 @@ class PairObjective:
     def stream_regret(self, path: Vector, times: Vector, records: Any) -> float:
         """The mean over the records after the first of F_t(w_{t-1}), the mean loss of a record with all earlier ones at the point that was
         out when it came, less the least such mean of one point of the set. ``path``: (Q + 1, d); ``times``: how many records had come when
-        each point was released, the first 0. O(n^2) losses a step of the search for that point. In study mode only."""
+        each point was released, the first 0. A step of the search for that point takes O(n p^2) by running sums of p polynomials where
+        these are accurate (smooth losses, few labels), and n^2 losses where they are not. In study mode only."""
         from dpspec.algorithms.objective import optimum
 
         fixed: Any = replace(self, online=True)
         come, n = self.arriving(records), records.x.shape[0]
         ends = [*np.asarray(times, dtype=np.int64)[1:], n]
         paid = start = 0
-        for w, end in zip(path, ends, strict=True):
+        if len(path) == 1:  # one point for all records: a value that running sums know
+            ends, paid = [], (n - 1) * fixed.value(np.asarray(path[0]), records)
+        for w, end in zip(path if ends else [], ends, strict=True):
             if end > start:
                 paid = paid + come.penalty(w, slice(int(start), int(end))) + (end - max(start, 1)) * self.regulariser(w)
             start = end
@@ -190,6 +197,21 @@ class PairObjective:
     def prox(self, v: Vector, step: float) -> Vector:
         """argmin over u in the set of |u - v|^2/2 + step*(l1 |u|_1 + the group norm); the ridge is not in it."""
         return prox(v, self.over, step, self.l1, self.group)
+
+    def _running(self, f: Scalar, w: Vector, records: Any, *, gradient: bool) -> Any:
+        """Sum over t of the mean over i < t of f of the pair (t, i); with ``gradient``, for each record the sum of these terms as t less
+        that as i. None where there are few records or polynomials are not accurate enough."""
+        y, m = _labels(records), np.asarray(records.x @ w)
+        if self.residual:
+            m, y = m - y, np.zeros(len(y))
+        labels = np.unique(y)
+        if len(m) <= _FEW or len(labels) > _LABELS:
+            return None
+        found = _interpolated(f, m, labels)
+        if found is None:
+            return None
+        middle, half, every = found
+        return _earlier((m - middle) / half, [y == label for label in labels], every, gradient)
 
     def _sum(self, f: Scalar, m: Vector, y: Vector, *, gradient: bool) -> Any:
         """Sum of f(m_i - m_j, y_i, y_j) over all i and j; with ``gradient``, for each i the sum over j of that less the other way round."""
@@ -221,6 +243,24 @@ def _blocks(n: int) -> Iterator[slice]:
 
 def _separated(f: Scalar, m: Vector, groups: list[Any], labels: Vector, gradient: bool) -> Any:
     """:meth:`PairObjective._sum` by polynomials in both margins; None where they are not accurate enough."""
+    found = _interpolated(f, m, labels)
+    if found is None:
+        return None
+    middle, half, every = found
+    degree = len(every[0][0])
+    powers = [chebyshev.chebvander((m[g] - middle) / half, degree - 1) for g in groups]
+    sums = [p.sum(axis=0) for p in powers]
+    if not gradient:
+        return sum(float(sums[i] @ every[i][j] @ sums[j]) for i in range(len(groups)) for j in range(len(groups)))
+    out = np.zeros(len(m))
+    for i, g in enumerate(groups):
+        out[g] = sum(powers[i] @ (every[i][j] @ sums[j] - sums[j] @ every[j][i]) for j in range(len(groups)))
+    return out
+
+
+def _interpolated(f: Scalar, m: Vector, labels: Vector) -> tuple[float, float, list[list[Vector]]] | None:
+    """(middle, half the width) of the margins and, for each pair of labels, the coefficients of f(a - b) in T_k(a) T_l(b); None where no
+    degree is accurate enough."""
     low, high = float(m.min()), float(m.max())
     middle, half = (low + high) / 2, max((high - low) / 2, 1e-150)
     if not math.isfinite(half):
@@ -233,13 +273,44 @@ def _separated(f: Scalar, m: Vector, groups: list[Any], labels: Vector, gradient
             break
     else:
         return None
-    powers = [chebyshev.chebvander((m[g] - middle) / half, degree - 1) for g in groups]
-    sums = [p.sum(axis=0) for p in powers]
+    return middle, half, every
+
+
+def _earlier(m: Vector, groups: list[Any], every: list[list[Vector]], gradient: bool) -> Any:
+    """:meth:`PairObjective._running` of margins in [-1, 1]: one pass forwards, with running sums of the polynomials of each label, and for
+    gradients one backwards. Holds a block of records' polynomials at a time."""
+    n, degree, kinds = len(m), len(every[0][0]), range(len(groups))
+    rows = max(1, _BLOCK // degree)
+    starts = range(0, n, rows)
+
+    def polynomials(a: int) -> list[Vector]:
+        return [chebyshev.chebvander(m[a : a + rows], degree - 1) * g[a : a + rows, None] for g in groups]
+
+    before, total, out = [np.zeros(degree) for _ in groups], 0.0, np.zeros(n)
+    for a in starts:
+        p = polynomials(a)
+        share = 1.0 / np.maximum(np.arange(a, a + len(p[0])), 1)
+        for j in kinds:
+            sums = np.cumsum(p[j], axis=0)
+            earlier = before[j] + sums - p[j]
+            for i in kinds:
+                value = np.einsum("tk,tk->t", p[i] @ every[i][j], earlier) * share
+                total += float(value.sum())
+                out[a : a + rows] += value
+            before[j] = before[j] + sums[-1]
     if not gradient:
-        return sum(float(sums[i] @ every[i][j] @ sums[j]) for i in range(len(groups)) for j in range(len(groups)))
-    out = np.zeros(len(m))
-    for i, g in enumerate(groups):
-        out[g] = sum(powers[i] @ (every[i][j] @ sums[j] - sums[j] @ every[j][i]) for j in range(len(groups)))
+        return total
+    after = [np.zeros(degree) for _ in groups]
+    for a in reversed(starts):
+        p = polynomials(a)
+        share = 1.0 / np.maximum(np.arange(a, a + len(p[0])), 1)
+        for i in kinds:
+            weighted = p[i] * share[:, None]
+            sums = np.cumsum(weighted[::-1], axis=0)[::-1]
+            later = after[i] + sums - weighted
+            for j in kinds:
+                out[a : a + rows] -= np.einsum("tk,tk->t", later @ every[i][j], p[j])
+            after[i] = after[i] + sums[0]
     return out
 
 

@@ -106,6 +106,10 @@ def _no_conditions(*_: Any, **__: Any) -> tuple[str, ...]:
     return ()
 
 
+def _no_caveat(problem: Problem) -> str:
+    return ""
+
+
 def _no_radius(settings: Mapping[str, Any]) -> float:
     return math.inf
 
@@ -138,7 +142,8 @@ class Task:
     An algorithm. ``bind(binding)`` is the oracle that it asks (``Problem.oracle``).
 
     A study. ``reference(records, problem, settings)``: the non-private answer, which may depend on the tunables named in ``settings``; it
-    is ``spared`` where it is only shown and the records would have to be drawn again. ``truth(trial)``: the true value.
+    is ``spared`` where it is only shown and the records would have to be drawn again; ``caveat(problem)`` says what it is not.
+    ``truth(trial)``: the true value.
     ``bounded(trial, reference)``: the trial with the quantity that bounds speak of, on real data compared with
     ``bounded_reference(records, settings)``. ``trivial(problem)``: the answer without data. ``enforced_truth``: how the truth of the
     enforced law is computed; ``radius(settings)`` to which an algorithm's clients scale. ``unmet`` and ``broken``: declared constants that
@@ -161,6 +166,7 @@ class Task:
     check: Callable[[Binding], Iterable[Refusal]] = _no_check
     bind: Callable[[Binding], Any] = _no_oracle
     reference: Callable[[Any, Problem, Mapping[str, Any]], Reference] = _no_reference
+    caveat: Callable[[Problem], str] = _no_caveat
     settings: tuple[str, ...] = ()
     spared: bool = False
     truth: Callable[[Trial], Array] = parameter

@@ -15,6 +15,7 @@ from dpspec.algorithms.sparse import nldp_sparse_linear_regression as nldp
 from dpspec.algorithms.sparse import nldp_sparse_linear_regression_public as public
 from dpspec.data.records import Records
 from dpspec.privacy.calibrate import Budget
+from dpspec.privacy.channels.gaussian_ball_product import GaussianBallProduct
 from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import StudyNoise
 from dpspec.spec.model import EstimateTheta
@@ -39,11 +40,12 @@ def law(n: int, d: int, seed: int = 0, noise: float = 0.3, m: int = 0) -> tuple[
 
 
 def test_two_users_by_hand():
-    """x = (1, 0), (0, 2), y = 1, 3, clips r = 1, tau2 = 2: S = diag(1, 1)/2, b = (1, 2)/2, S^{-1} b = (1, 2)."""
+    """x = (1, 0), (0, 2), y = 1, 3, clips r = 1, tau2 = 2: (0, 2), 3 becomes (0, 1), 3/2, so S = diag(1, 1)/2, b = (1, 3/2)/2,
+    S^{-1} b = (1, 3/2) as from the records themselves. No threshold at d = k = 2."""
     records = Records(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([1.0, 3.0]))
     p = sparse_regression(2, 2)
     t = tunables(nldp, p, r=1, tau2=2, spectrum="none")
-    assert np.allclose(nldp.run(records, p, t, Silent(nldp.schedule(p, t))).theta, [1.0, 2.0])
+    assert np.allclose(nldp.run(records, p, t, Silent(nldp.schedule(p, t))).theta, [1.0, 1.5])
     t = tunables(nldp, p, r=2, tau1=1, tau2=2, spectrum="none", product="cube")  # S = diag(1, 4)/2, b = (1, 2)/2
     assert np.allclose(nldp.run(records, p, t, Silent(nldp.schedule(p, t))).theta, [1.0, 0.5])
 
@@ -52,10 +54,12 @@ def test_the_public_variant_by_hand():
     records = Records(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, 1.0]), np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]))
     p = sparse_regression(2, 2, modifiers=("public",), m=3)
     t = tunables(public, p, r=1, tau2=2)
-    got = public.run(records, p, t, Silent(public.schedule(p, t))).theta  # S = diag(1, 4)/3, b = (1, 1)/2
-    assert np.allclose(got, [1.5, 0.375])
+    got = public.run(records, p, t, Silent(public.schedule(p, t))).theta  # S = diag(1, 1)/3 of rows in the ball, b = (1, 1)/2
+    assert np.allclose(got, [1.5, 1.5])
     sparse = Records(records.x, records.y, csr_array(records.public_x))
-    assert np.allclose(public.run(sparse, p, t, Silent(public.schedule(p, t))).theta, [1.5, 0.375])
+    assert np.allclose(public.run(sparse, p, t, Silent(public.schedule(p, t))).theta, [1.5, 1.5])
+    t = tunables(public, p, r=1, tau1=1, tau2=2, product="cube")  # S = diag(1, 4)/3
+    assert np.allclose(public.run(records, p, t, Silent(public.schedule(p, t))).theta, [1.5, 0.375])
 
 
 def test_the_threshold_is_the_quantile_of_the_noise():
@@ -222,14 +226,15 @@ def test_one_pass_gives_the_same_draws_as_two(product):
     p = sparse_regression(5000, 3)
     t = tunables(nldp, p, r=1.5, product=product)
     c = plan(nldp, p, t, BUDGET)
-    blocks = list(nldp.dense_blocks(records, 700))
+    r = t.r if product == "ball" else None
+    blocks = list(nldp.dense_blocks(records, r, 700))
     one = Release(c, StudyNoise(3), mode="study")
     s, b = one.mean_blocks_many(("covariance", "xy"), blocks)
     one.close()
     two = Release(c, StudyNoise(3), mode="study")
     assert np.allclose(s, two.mean_blocks("covariance", blocks), atol=1e-12)
     assert np.allclose(b, two.mean_blocks("xy", blocks), atol=1e-12)
-    sparse = list(nldp.dense_blocks(Records(csr_array(records.x), records.y), 700))
+    sparse = list(nldp.dense_blocks(Records(csr_array(records.x), records.y), r, 700))
     assert all(np.array_equal(a[0], c[0]) for a, c in zip(blocks, sparse, strict=True))
 
 
@@ -237,7 +242,7 @@ def test_it_recovers_the_support_with_enough_users():
     """And its error is within Lemma 29's 2 sqrt(k) lam for the threshold that it used."""
     records, theta = law(200_000, 4)
     p = sparse_regression(200_000, 4, epsilon=20)
-    t = tunables(nldp, p)
+    t = tunables(nldp, p, threshold=1)
     got = study(nldp, records, p, t, plan(nldp, p, t, Budget(epsilon="20", delta="0.00001")))
     assert set(np.flatnonzero(got.theta)) == {0, 1}
     assert np.linalg.norm(got.theta - theta) <= 2 * math.sqrt(2) * got.extras["threshold"].max() < 0.7
@@ -312,8 +317,9 @@ def test_defaults_come_from_what_is_declared():
     p = sparse_regression(n, d, sigma_x=2.0, sigma_y=3.0)
     t = tunables(nldp, p)
     assert t.tau1 == pytest.approx(2 * math.sqrt(2 * math.log(n * d)))
-    assert t.tau2 == pytest.approx(3 * math.sqrt(2 * math.log(n)))
-    assert t.r == pytest.approx(2 * (3 + math.sqrt(2 * math.log(n))))
+    assert t.tau2 == pytest.approx(3 * math.sqrt(2 * math.log(2 + p.facts["epsilon"] * math.sqrt(n) / d)))
+    assert t.r == pytest.approx(2 * 3)
+    assert t.threshold == pytest.approx(math.sqrt(math.log(9 / 2) / math.log(18)))
     bounded = tunables(nldp, sparse_regression(n, d, x_l2=1.0, x_linf=0.5, y_abs=2.0))
     assert (bounded.r, bounded.tau1, bounded.tau2) == (1.0, 0.5, 2.0)
     facts = {k: v for k, v in sparse_regression(n, d).facts.items() if k != "sigma_y"}
@@ -344,12 +350,48 @@ def test_the_printed_tau2_is_far_from_the_best():
     assert error() < 0.2 * error(tau2=(n * 16 / math.log(d)) ** (1 / 2.9))
 
 
-def test_x_of_gaussian_law_is_hardly_ever_clipped():
-    """The default r: about one record in n is longer."""
-    n, d = 20_000, 6
-    records, _ = law(n, d)
-    t = tunables(nldp, sparse_regression(n, d))
-    assert (np.linalg.norm(records.x, axis=1) > t.r).sum() <= 5
+@pytest.mark.parametrize("law_of_x", ["gaussian", "skewed", "heavy"])
+@pytest.mark.parametrize("r", [0.3, 1.5])
+def test_a_pair_that_is_scaled_together_has_no_bias(law_of_x, r):
+    """Without noise of either kind theta is found exactly, however short r is and whatever the law of x is; x scaled alone is off."""
+    n, d = 4000, 3
+    g = np.random.default_rng(0)
+    x = {"gaussian": g.normal(size=(n, d)), "skewed": g.exponential(size=(n, d)), "heavy": g.standard_cauchy(size=(n, d))}[law_of_x]
+    theta = np.array([0.8, -0.6, 0.1])
+    records = Records(x, x @ theta, x)
+    for module, p in ((nldp, sparse_regression(n, d)), (public, sparse_regression(n, d, modifiers=("public",), m=n))):
+        options = {"spectrum": "none"} if module is nldp else {}
+        t = tunables(module, p, r=r, tau2=99, threshold=0, **options)
+        assert (np.linalg.norm(x, axis=1) > r).mean() > 0.4
+        assert np.allclose(module.run(records, p, t, Silent(module.schedule(p, t))).theta, theta, atol=1e-9)
+    alone = GaussianBallProduct(d, r, 99.0).clip((x, records.y))
+    assert np.linalg.norm(np.linalg.solve(alone[0].T @ alone[0], alone[0].T @ alone[1]) - theta) > 0.2
+
+
+def test_records_that_are_no_numbers_are_the_record_0_in_both_draws():
+    x = np.array([[np.nan, 1.0], [np.inf, 0.0], [0.0, 0.0], [1e300, 1e300], [5e-324, 0.0]])
+    y = np.array([1.0, 1.0, np.inf, 1e308, 1.0])
+    found = nldp.together(x, y, 2.0)
+    cleaned = GaussianBallProduct(2, 2.0, 1.0).clip((x.copy(), found))
+    assert np.isfinite(cleaned[0]).all()
+    assert np.isfinite(cleaned[1]).all()
+    assert np.abs(cleaned[1]).max() <= 1.0
+
+
+@pytest.mark.slow
+def test_the_default_is_near_the_best_radius_and_threshold():
+    """Least squares at n = 3e5, d = 5, epsilon = 4: the default against a grid that sees the truth and the largest of n records."""
+    records, theta = law(300_000, 5, noise=0.1)
+    p = sparse_regression(300_000, 5, epsilon=4)
+
+    def error(**given):
+        t = tunables(nldp, p, **given)
+        c = plan(nldp, p, t, Budget(epsilon="4", delta="0.0000001"))
+        return np.mean([np.linalg.norm(study(nldp, records, p, t, c, seed).theta - theta) for seed in range(8)])
+
+    default, grid = error(), [error(r=r, tau2=tau2, threshold=h) for r in (1, 2.2, 4) for tau2 in (2, 3.5) for h in (0, 0.5, 1)]
+    assert default < 2 * min(grid)
+    assert error(r=7.3, tau2=5, threshold=1) > 3 * default
 
 
 @pytest.mark.parametrize(

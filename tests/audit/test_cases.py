@@ -12,6 +12,8 @@ import pytest
 
 from dpspec.audit.cases import rows
 from dpspec.audit.static import audit_static
+from dpspec.audit.yamlread import read_yaml
+from dpspec.spec.diagnostics import SpecError
 from tests.audit_cases import answer_of, case_rows, judged, load_cases, main, wrong_numbers
 
 CASES = next((p / "shared/cases/public-cases.yaml" for p in Path(__file__).resolve().parents if (p / "shared/cases").is_dir()), None)
@@ -127,3 +129,24 @@ def test_truth_comparison_fails_in_both_directions() -> None:
     assert wrong_numbers(result, {"status": "interval", "epsilon_lower": 2.2, "epsilon_upper": 2.5})
     assert wrong_numbers(result, {"status": "upper_bound", "epsilon_upper": 1.5})
     assert wrong_numbers(result, {"status": "infinite", "epsilon": float("inf")})
+
+
+@pytest.mark.skipif(
+    CASES is None or not CASES.with_name("public-cases-2.yaml").exists(), reason="public-cases-2.yaml is not beside this checkout"
+)
+def test_every_input_of_the_second_catalogue_is_a_deployment_file() -> None:
+    """What a report's deployer would write is audited as it stands by test_deployments.py: the same document, not a translation."""
+    assert CASES is not None
+    folder = Path(__file__).parent / "deployments"
+    files = [read_yaml(f.read_text(encoding="utf-8"), f.name).data for f in folder.glob("*.yaml") if not f.name.startswith("expected")]
+    found = 0
+    for case in load_cases(CASES.with_name("public-cases-2.yaml")):
+        for variant in case["variants"]:
+            try:
+                document = read_yaml(variant["input"], case["id"]).data
+            except SpecError:
+                continue  # shortened in the report, or prose
+            if isinstance(document, dict) and "spec" not in document:
+                found += 1
+                assert document in files, (case["id"], variant["input"])
+    assert found >= 40

@@ -83,6 +83,8 @@ def wrong_values(kind: str, field: str) -> list[Any]:
         return [1, 0, "yes", "true", 0.5, [True]]
     if sort.form == "word":
         return [w for w in ("", "no such word", 1, True, ["none"]) if w not in sort.words]
+    if sort.form == "channels":
+        return ["unary", 3, [3], [], [{"type": "no such"}], [{"type": "unary"}]]
     if sort.form == "events":
         return ["gaussian", 3, [3], [[GAUSS]]]
     if sort.form in ("numbers", "matrix"):
@@ -434,6 +436,15 @@ CHANNEL_EXAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "sampled_attribute": (
         {"attributes": 3, "categories": 4, "keep": 0.5, "fakes": True, "differs": "attribute"},
         {"attributes": 2, "categories": 9, "keep": 0.8, "fakes": False, "differs": "record"},
+    ),
+    "cosine": ({"epsilon": 1}, {"epsilon": 2}),
+    "chain": (
+        {"channels": [{"type": "unary", "p_true_bit": 0.75, "q_other_bit": 0.25}] * 2},
+        {"reports": 3, "channels": [{"type": "unary", "p_true_bit": 0.9, "q_other_bit": 0.1}] * 2},
+    ),
+    "positions": (
+        {"channels": [{"type": "hadamard", "keep": 0.6}, {"type": "hadamard", "keep": 0.7}], "differs": "attribute"},
+        {"channels": [{"type": "hadamard", "keep": 0.6}, {"type": "hadamard", "keep": 0.8}], "differs": "record"},
     ),
 }
 

@@ -15,6 +15,7 @@ import typer
 
 from dpspec.cli.app import COMMANDS, build
 from dpspec.cli.common import emit_json
+from dpspec.compiler.plan import make_plan
 from tests.cli.call import Result, call
 from tests.compiler.specs import CLASSIFY
 
@@ -25,6 +26,11 @@ COMMAND_WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "plan": ("{spec}", ("--out {tmp}/p.json", "--against {lock}", "--trade-off --vary epsilon=1,2", "--constant-from {study}")),
     "diff": ("{spec} {spec}", ()),
     "run": ("{spec} --data {csv}", ("--out {tmp}/released",)),
+    "client": ("{local}", ("--out {tmp}/client.json",)),
+    "collect": (
+        "{local} {folder} --store {tmp}/reports.db",
+        ("--out {tmp}/released", "--tokens {tokens}"),
+    ),
     "ledger": ("status --ledger {book} --delta 1e-6", ()),
     "study": ("{spec} --trials 2 --workers 1", ("--out {tmp}/out", "--quick", "--vary epsilon=1,2", "--until 0.5")),
     "audit": ("{lock}", ("--template opacus", "--html {tmp}/p.html")),
@@ -42,6 +48,7 @@ OTHERWISE = {"completion", "lsp"}
 #: Options that change what is computed, not what is printed.
 OTHER = {"--seed", "--compare", "--workers", "--engine", "--trials", "--data", "--to", "--help", "--format", "--as"}
 OTHER |= {"--ledger", "--account", "--fit", "--policy", "--delta"}
+OTHER |= {"--store", "--rounds", "--partial", "--serve", "--malicious"}
 COMMON = ("--quiet", "--verbose", "--no-color")
 
 
@@ -68,8 +75,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     assert call("study", str(folder / "a.dps"), "--trials", "2", "--workers", "1", "--out", str(folder / "kept"), "-q").code == 0
     assert call("ledger", "init", "--ledger", str(folder / "book.db"), *["--account", "a", "--data", "d", "--epsilon", "1"]).code == 0
     assert call("run", str(folder / "run.dps"), "--out", str(folder / "released"), "-q").code == 0
+    local_reports(folder)
     names = {
         "record": "released/record.json",
+        "local": "local.dps",
+        "folder": "inbox",
+        "tokens": "tokens.txt",
         "spec": "run.dps",
         "plain": "a.dps",
         "ugly": "ugly.dps",
@@ -87,6 +98,32 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "book": "book.db",
     }
     return {k: str(folder / v) for k, v in names.items()}
+
+
+def local_reports(folder: Path) -> None:
+    """A plan of the local model, and the reports of all its users, who have tokens."""
+    from dpspec import client
+    from dpspec.collector.export import device_of
+    from dpspec.lang.source import parse_file
+
+    text = """analysis "local"
+data
+  n = 20, d = 1
+  from memory columns [age]
+  private, unit person, neighbours replace-one
+  x in box(0, 100) by clip
+privacy nldp
+  epsilon = 1
+release old
+  estimate count where age >= 50
+"""
+    (folder / "local.dps").write_text(text)
+    device = device_of(make_plan(parse_file(folder / "local.dps")))
+    tokens = [bytes([i]) * 16 for i in range(20)]
+    (folder / "tokens.txt").write_text("\n".join(t.hex() for t in tokens))
+    (folder / "inbox").mkdir()
+    for token in tokens:
+        (folder / "inbox" / token.hex()).write_bytes(client.report(device, [30.0], token=token))
 
 
 def run_json(command: str, words: str, values: dict[str, str]) -> tuple[Result, Any]:

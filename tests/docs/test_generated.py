@@ -31,6 +31,10 @@ def test_a_page_a_diagnostic(tmp_path: Path) -> None:
         assert f"[{code}]({code}.md)" in index
 
 
+def test_the_page_of_assumptions_is_current() -> None:
+    assert (ROOT / "docs" / "assumptions.md").read_text(encoding="utf-8") == load("gen_assumptions").document()
+
+
 def test_every_code_that_the_source_raises_is_registered() -> None:
     used = set()
     for file in (ROOT / "dpspec").rglob("*.py"):

@@ -69,7 +69,7 @@ def test_the_moment_is_that_of_the_enforced_records() -> None:
     assert bound["unmet"] == []
 
 
-THRESHOLD = {"n": 60_000, "d": 50, "task": "estimate second-moment(x)\n  by dp-thresholding"}
+THRESHOLD = {"n": 60_000, "d": 50, "task": "estimate second-moment(x)\n  by dp-thresholding with level = declared"}
 
 
 @pytest.mark.parametrize(("law", "false"), [("x ~ normal(0, toeplitz(0.99)/100)", True), ("x ~ normal(0, banded(1, 0.4)/100)", False)])

@@ -20,6 +20,7 @@ from dpspec.executor.study import study
 from dpspec.executor.summary import judge, judge_with_room
 from dpspec.lang.source import parse_text
 from dpspec.report.terminal import study_text
+from dpspec.spec.diagnostics import SpecError
 from dpspec.tasks.registry import of
 from dpspec.theory.bounds import BoundValue
 
@@ -245,7 +246,7 @@ def test_a_bound_whose_declared_gap_is_false_is_not_judged() -> None:
 @pytest.mark.parametrize(
     ("algorithm", "law", "d", "k", "n"),
     [
-        ("dp-thresholding", "normal(0, banded(1, 0.9)/2)", 4, 3, 400_000),
+        ("dp-thresholding with level = declared", "normal(0, banded(1, 0.9)/2)", 4, 3, 400_000),
         ("dp-covariance-gaussian", "normal(0, toeplitz(0.5)/2)", 4, 1, 100_000),
         ("dp-covariance-gaussian", "laplace(1/2)", 3, 1, 100_000),
         ("dp-covariance-gaussian", "uniform(-1, 1)", 5, 1, 100_000),
@@ -376,8 +377,8 @@ def test_without_a_word_a_covariance_is_planned_as_a_second_moment() -> None:
     assert release["task"] == "estimate covariance(x)"
 
 
-def test_the_error_of_a_covariance_counts_the_mean_and_its_bound_does_not() -> None:
-    """Uniform on [0, 1]^2: E x x^T - Cov = m m^T with m = (1/2, 1/2), of operator norm 1/2; Cov = I/12."""
+def test_a_mean_of_0_that_the_law_has_not_is_refused_before_an_error_is_measured() -> None:
+    """Uniform on [0, 1]^2 has the mean (1/2, 1/2): the declaration is refuted, so E x x^T is not taken for the covariance."""
     text = F14.format(
         status=PRIVATE,
         domain="x in box(-1, 1) by clip",
@@ -385,12 +386,9 @@ def test_the_error_of_a_covariance_counts_the_mean_and_its_bound_does_not() -> N
         what="covariance(x)\n  by dp-covariance-gaussian",
         simulate="assume\n  centred of x\nsimulate\n  x ~ uniform(0, 1)\nstudy\n  trials 2, seed 1\n",
     )
-    body = study(parsed(text), workers=1).body
-    (point,) = body["points"]
-    assert point["error"]["mean"] == pytest.approx(0.5, abs=0.02)
-    assert point["reference_error"]["mean"] < 0.02  # the non-private estimate subtracts the mean
-    assert point["bound"]["holds"] is True
-    assert any("mean of x is not 0" in note for note in body["notes"])
+    with pytest.raises(SpecError) as refused:
+        study(parsed(text), workers=1)
+    assert "DP225" in {d.code for d in refused.value.diagnostics}
 
 
 def test_public_records_are_measured_against_their_own_covariance() -> None:

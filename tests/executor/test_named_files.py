@@ -61,7 +61,7 @@ privacy nldp
 assume
   sparse(1)
   sub-gaussian(1) of x
-  sub-gaussian(1) of y
+  sub-gaussian(1.2) of y
 
 release a
   estimate theta in y = <theta, x> + noise

@@ -235,3 +235,12 @@ def test_algorithms_are_compared_in_pairs() -> None:
     assert row["ci95"][0] < 2 < row["ci95"][1]
     assert row["ci95"][1] - row["ci95"][0] < 0.2
     assert s.comparisons([point("a", common)]) == []
+
+
+def test_a_bound_above_the_error_without_data_is_vacuous() -> None:
+    """It may well hold; it promises no more than an answer that read nothing."""
+    b = BoundValue("l2-error", "explicit", "upper", "2", 2.0, None, "proved", "by hand")
+    errors = [0.5, 0.6, 0.55]
+    found = {t: s.bound_json(b, errors, trivial=t) for t in (None, 0.7, 2.0, 5.0)}
+    assert {t: v is not None and v["vacuous"] for t, v in found.items()} == {None: False, 0.7: True, 2.0: False, 5.0: False}
+    assert all(v is not None and v["holds"] is True for v in found.values())

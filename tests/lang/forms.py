@@ -23,6 +23,7 @@ TASKS = {
     "group": "minimise logistic + 0.1*group(w, 2) over ball(l2, 1)",
     "groups-of-all-sizes": "minimise logistic + 0.1*group(w, 2, 1, 2) + 0.05*|w|_1 over ball(l2, 1)",
     "group-lasso": "minimise logistic + group-lasso(0.1, 2) over ball(l2, 1)",
+    "cauchy": "minimise cauchy(2) over ball(l2, 10)",
     "biweight": "minimise biweight(4.7) over ball(l2, 10)",
     "sigmoid": "minimise 1/(1 + exp(y*<w, x>)) over simplex",
     "sparse": "minimise squared over sparse(3)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 from fractions import Fraction
 
 import numpy as np
@@ -139,13 +140,13 @@ def test_bernoulli_exp_decides_close_calls_exactly(monkeypatch):
     lead, rest = exact >> 64, exact & (2**64 - 1)
     monkeypatch.setattr(exact_module, "words", lambda n: np.full(n, lead << 11, dtype=np.uint64))
     for digits, expected in ((rest - 1, True), (rest + 1, False)):
-        monkeypatch.setattr(exact_module.secrets, "randbits", lambda k, digits=digits: digits)
+        monkeypatch.setattr(secrets, "randbits", lambda k, digits=digits: digits)
         assert SecureNoise().bernoulli_exp(np.array([t]))[0] == expected
     # exp(-60) = 8.8e-27 < 2^-53: only a zero word followed by small digits says yes
     monkeypatch.setattr(exact_module, "words", lambda n: np.zeros(n, dtype=np.uint64))
     limit = math.exp(-60) * 2**117
     for digits, expected in ((int(limit * 0.999), True), (int(limit * 1.001), False)):
-        monkeypatch.setattr(exact_module.secrets, "randbits", lambda k, digits=digits: digits)
+        monkeypatch.setattr(secrets, "randbits", lambda k, digits=digits: digits)
         assert SecureNoise().bernoulli_exp(np.array([60.0]))[0] == expected
 
 
@@ -277,7 +278,7 @@ def test_exact_exponents_decide_where_their_floats_cannot(monkeypatch, t):
     lead, rest = digits >> 64, digits & (2**64 - 1)
     monkeypatch.setattr(exact_module, "words", lambda n: np.full(n, lead << 11, dtype=np.uint64))
     for nudge, expected in ((-1, True), (1, False)):
-        monkeypatch.setattr(exact_module.secrets, "randbits", lambda k, nudge=nudge: rest + nudge)
+        monkeypatch.setattr(secrets, "randbits", lambda k, nudge=nudge: rest + nudge)
         for wrong in (1 + 2.0**-51, 1 - 2.0**-51):
             assert exact_module.bernoulli_exp(np.array([float(t) * wrong]), lambda i: t)[0] == expected
 
@@ -385,3 +386,27 @@ def test_a_value_far_above_its_sensitivity_is_rounded_like_any_other(size: float
     for a, b, c in zip(values, draw, found, strict=True):
         exact = (round(Fraction(a) / grid) + round(Fraction(b) / grid)) * grid
         assert c == float(exact)
+
+
+def test_the_integer_enclosure_of_an_exponential_holds_it_and_is_narrow() -> None:
+    """Against ball arithmetic of another library, at 400 more digits."""
+    from fractions import Fraction
+
+    from flint import arb, ctx
+
+    from dpspec.privacy.exact import enclosed_exp
+
+    rng = np.random.default_rng(1)
+    cases = [Fraction(0), Fraction(1, 2**80), Fraction(745), *(Fraction(float(v)) for v in rng.exponential(20, 40)), Fraction(10**6)]
+    before = ctx.prec
+    ctx.prec = 3000
+    try:
+        for t in cases:
+            for digits in (64, 117, 500):
+                low, high = enclosed_exp(t, digits)
+                exact = arb.exp(-(arb(t.numerator) / arb(t.denominator))) * arb(2) ** digits
+                assert not arb(low) > exact
+                assert not arb(high) < exact
+                assert 0 <= high - low <= 2
+    finally:
+        ctx.prec = before

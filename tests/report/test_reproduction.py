@@ -48,6 +48,10 @@ def test_verdicts_follow_from_the_intervals(generator: ModuleType) -> None:
     assert generator.check({"below": ["a", "b"]}, pair)[1] is True
     assert generator.check({"below": ["b", "a"]}, pair)[1] is False
     assert generator.check({"below": ["a", "c"]}, pair)[1] is None
+    turning = [point(m, k=k, d=d) for k, d, m in ((1, 1, 2.0), (9, 1, 0.5), (1, 4, 1.0), (9, 4, 3.0))]
+    assert generator.check({"turns": {"of": "k", "at": "d"}}, turning)[1] is True
+    assert generator.check({"turns": {"of": "k", "at": "d"}}, [*turning[:3], point(0.5, k=9, d=4)])[1] is None
+    assert generator.check({"turns": {"of": "k", "at": "d"}}, [*turning[:3], point(1.05, k=9, d=4)])[1] is None
     assert generator.verdict([True, True]) == "trend only"
     assert generator.verdict([True, None]) == "not decided"
     assert generator.verdict([None, False]) == "does not reproduce"

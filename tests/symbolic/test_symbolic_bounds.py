@@ -10,8 +10,9 @@ import sympy
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpspec.spec.expr import Bin, Call, Expr, Name, NotANumber, Unbound, evaluate, num
-from dpspec.symbolic.bounds import BoundExpr
+from dpspec.lang.source import parse_expr
+from dpspec.spec.expr import Bin, Call, Expr, Name, NotANumber, Unbound, evaluate, names, num
+from dpspec.symbolic.bounds import BoundExpr, in_exponents
 from dpspec.symbolic.growth import Growth, growth
 from dpspec.symbolic.to_sympy import to_latex, to_sympy, to_text
 
@@ -243,3 +244,12 @@ def test_rationals_stay_exact_and_vocabulary_is_fixed() -> None:
 def test_latex() -> None:
     assert to_latex(parse("sqrt(d)/(n*epsilon)")) == r"\frac{\sqrt{d}}{n \, \epsilon}"
     assert BoundExpr(parse("C*d/n^2"), "order").latex() == r"O\left(\frac{d}{n^{2}}\right)"
+
+
+@pytest.mark.parametrize(("order", "power"), [(2.5, -0.1), (2.9, -(1 / 2 - 1 / 2.9)), (4, -1 / 4)])
+def test_a_power_that_depends_on_a_name_is_taken_at_its_value(order: float, power: float) -> None:
+    """The exponent of 004 Theorem 5 in n is -(1/2 - 1/q); without the value of q it would be that of a stand-in for the name."""
+    e = parse_expr("C*d*log(n)*(log(d)/(n*epsilon^2))^(1/2 - 1/moment_order_y)")
+    at = in_exponents(e, {"moment_order_y": order, "d": 5.0, "epsilon": 0.5})
+    assert float(BoundExpr(at, "order").exponents("n").power) == pytest.approx(power, rel=1e-6)
+    assert names(at) == names(e) - {"moment_order_y"}  # names outside of exponents stay: the rate in them is asked for too

@@ -49,6 +49,11 @@ HAND: dict[str, tuple[tuple[str, ...], Callable[[Array, float], Array], Callable
         lambda u, y: np.where(np.abs(u - y) < 2, (u - y) * (1 - (u - y) ** 2 / 4) ** 2, 0.0),
         lambda u, y: np.where(np.abs(u - y) < 2, (1 - (u - y) ** 2 / 4) * (1 - 5 * (u - y) ** 2 / 4), 0.0),
     ),
+    "cauchy": (
+        ("1.5",),
+        lambda u, y: (u - y) / (1 + (u - y) ** 2 / 2.25),
+        lambda u, y: (1 - (u - y) ** 2 / 2.25) / (1 + (u - y) ** 2 / 2.25) ** 2,
+    ),
     "sigmoid": ((), lambda u, y: -y * s(y * u) * s(-y * u), lambda u, y: y * y * s(y * u) * s(-y * u) * (2 * s(y * u) - 1)),
     "poisson": ((), lambda u, y: np.exp(u) - y, lambda u, y: np.exp(u)),
     "absolute": ((), lambda u, y: np.sign(u - y), None),
@@ -120,7 +125,7 @@ def test_closed_form_agrees_with_branch_and_bound(name: str, a: Fraction, b: Fra
     assert float(got.least) <= -concave.lower + 1e-12
 
 
-@pytest.mark.parametrize("name", ["logistic", "sigmoid", "biweight", "huber", "squared", "poisson", "logistic-glm"])
+@pytest.mark.parametrize("name", ["logistic", "sigmoid", "biweight", "cauchy", "huber", "squared", "poisson", "logistic-glm"])
 @settings(max_examples=20, deadline=None)
 @given(a=ends, b=ends, p=ends, q=ends)
 def test_interval_labels_are_covered(name: str, a: Fraction, b: Fraction, p: Fraction, q: Fraction) -> None:
@@ -161,7 +166,7 @@ def test_known_constants() -> None:
     assert at("biweight", "2")[0] == pytest.approx(16 / 25 * 2 / math.sqrt(5), rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["logistic", "sigmoid", "hinge", "absolute", "huber", "biweight", "smoothed-hinge", "quantile"])
+@pytest.mark.parametrize("name", ["logistic", "sigmoid", "hinge", "absolute", "huber", "biweight", "cauchy", "smoothed-hinge", "quantile"])
 def test_unbounded_margins_use_the_limits(name: str) -> None:
     params, first, _ = HAND[name]
     named = recognise(named_loss(name, tuple(Fraction(v) for v in params)))

@@ -7,7 +7,8 @@ The choice and its sensitivity: :mod:`dpspec.algorithms.vertices` (003 assumes a
 Composition is numerical instead of advanced.
 
 Bound: the chosen vertex is worse than the best by scale*log|V| in expectation (Gumbel noise; 2*scale*(log|V| + 1) bounds Laplace), so with
-the curvature C_f = (B + lam) Q^2, Q the l2 diameter, E F(w_T) - F* <= 2 C_f/(T + 2) + that error (no clipping: c >= L).
+the curvature K = min((B + lam) Q^2, sup|phi''| |x|_inf^2 Q_1^2 + lam Q^2), Q and Q_1 the l2 and l1 diameters (:func:`vertices.curvature`),
+E F(w_T) - F* <= 2 K/(T + 2) + that error (no clipping: c >= L).
 """
 
 from __future__ import annotations
@@ -66,10 +67,10 @@ CARD = Card(
             "excess-empirical-risk",
             "explicit",
             "upper",
-            "2*(B+lam)*Q^2/(T+2) + a*scale*log(V)",
+            "2*K/(T+2) + a*scale*log(V)",
             "proved",
             "curvature and Gumbel gap",
-            conditions="Q the l2 diameter, V the number of vertices; laplace: 2*(log(V) + 1) for log(V); no clipping",
+            conditions="K the curvature of the text, V the number of vertices; laplace: 2*(log(V) + 1) for log(V); no clipping",
         ),
         Bound(
             "excess-empirical-risk",
@@ -145,8 +146,7 @@ def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Est
 
 def _value(p: Problem, t: Tunables, calibrated: Any, halved: float) -> float:
     assert p.loss is not None
-    curvature = (p.loss.smooth + p.loss.l2) * constraint_set(p.task.over, p.facts).diameter(p.d) ** 2
-    return float(halved * (2 * curvature / (t.T + 2) + vertices.slack(p, calibrated.scale("vertex"), t.selection)))
+    return float(halved * (2 * vertices.curvature(p) / (t.T + 2) + vertices.slack(p, calibrated.scale("vertex"), t.selection)))
 
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:

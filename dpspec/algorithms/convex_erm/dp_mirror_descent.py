@@ -3,9 +3,11 @@
     w_{t+1} = argmin over the set of eta <grad F(w_t) + e_t, w> + V(w, w_t),   e_t ~ N(0, s^2 I),   t = 0..T-1; the average is released.
 
 Source: 000, section 3.1.4, Table 3.3 (Talwar, Thakurta, Zhang 2014). T Gaussian draws of sensitivity 2L/n compose exactly.
+``steps = fixed`` is that. ``steps = adaptive`` (default, not from the documents) lengthens eta by the secants of released gradients
+(:mod:`dpspec.algorithms.steps`) up to the step that balances noise alone, and weights the average by the steps.
 
 Bound, in units of the set (potential 1-strongly convex in its norm, V >= V(w*, w_0), M = L + lam R the slope times the set's l2 radius,
-W >= E |e|_*^2/s^2): E F(average) - F* <= V/(eta T) + eta (M + s sqrt(W))^2/2, by the mirror inequality and Minkowski's.
+W >= E |e|_*^2/s^2): E F(average) - F* <= V/(eta T) + eta (M + s sqrt(W))^2/2, by the mirror inequality and Minkowski's; for fixed steps.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.mirror import Geometry, geometry
 from dpspec.algorithms.objective import Objective
+from dpspec.algorithms.steps import Steps
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.gaussian import Gaussian
@@ -39,6 +42,7 @@ CARD = Card(
         Need("lipschitz", "privacy", "every record's gradient has l2 norm at most L on the set"),
         Need("convex", "utility", "the loss is convex in w"),
     ),
+    options={"steps": ("adaptive", "fixed")},
     tunables={
         "strength": Tunable(STRENGTH, STRENGTH_SOURCE),
         "spread": Tunable(
@@ -66,7 +70,8 @@ CARD = Card(
             "V/(eta*T) + eta*(M + scale*sqrt(W))^2/2",
             "proved",
             "mirror inequality",
-            conditions="eta = sqrt(2*V/T)*min(pace/(M + scale*sqrt(W)), 1/(scale*sqrt(W))), M = (L + lam*R)*R, V and W as in the docstring",
+            conditions="steps = fixed, eta = sqrt(2*V/T)*min(pace/(M + scale*sqrt(W)), 1/(scale*sqrt(W))), M = (L + lam*R)*R, "
+            "V and W as in the docstring",
         ),
         Bound(
             "excess-empirical-risk",
@@ -109,18 +114,21 @@ def _terms(p: Problem, t: Tunables, shape: Geometry, scale: float) -> tuple[floa
 def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     f, shape = p.objective, geometry(p)
     assert shape is not None
-    eta, _ = _terms(p, t, shape, release.scale("gradient"))
-    R, u = shape.radius, shape.start
-    total = np.zeros(p.d)
+    R, u, noise = shape.radius, shape.start, release.scale("gradient")
+    eta, _ = _terms(p, t, shape, noise)
+    most = math.sqrt(2 * shape.far / t.T) / (noise * math.sqrt(shape.width) * R)
+    steps = Steps(eta, R * noise, adaptive=t.steps == "adaptive", caution=-2.0, most=most, norm=shape.norm)
+    total, weight = np.zeros(p.d), 0.0
     for _ in range(t.T):
-        total += u
-        g = noisy_gradient(release, records, p, R * u) + f.l2 * R * u
-        u = shape.step(u, eta * R * g)
-    return Estimate(R * total / t.T)
+        g = R * (noisy_gradient(release, records, p, R * u) + f.l2 * R * u)
+        eta = steps.after(u, g)
+        total, weight = total + eta * u, weight + eta
+        u = shape.step(u, eta * g)
+    return Estimate(R * total / weight)
 
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
-    return {"mirror inequality": _value(p, t, calibrated)}
+    return {"mirror inequality": _value(p, t, calibrated)} if t.steps == "fixed" else {}
 
 
 def _value(p: Problem, t: Tunables, calibrated: Any) -> float:
@@ -131,5 +139,13 @@ def _value(p: Problem, t: Tunables, calibrated: Any) -> float:
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
-    """The explicit bound: the average of all iterates does not do much better."""
-    return _value(p, t, calibrated)
+    """The mirror inequality; adaptive steps: at a curvature of B/d for records that spread, or the longest step if that is shorter, with
+    the noise alone."""
+    shape = geometry(p)
+    assert shape is not None
+    assert p.loss is not None
+    if t.steps == "fixed" or not math.isfinite(p.loss.smooth):
+        return _value(p, t, calibrated)
+    noise = calibrated.scale("gradient") * math.sqrt(shape.width) * shape.radius
+    eta = min(math.sqrt(2 * shape.far / t.T) / noise, p.d / (max(p.loss.smooth, 1e-12) * shape.radius**2))
+    return float(shape.far / (eta * t.T) + eta * noise**2 / 2)

@@ -33,6 +33,7 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.crowdsourcing import _answers as answers
 from dpspec.algorithms.estimate import Estimate
 from dpspec.models.door import Door
+from dpspec.models.features import Answers, Feature
 from dpspec.models.rows import Rows
 from dpspec.privacy.schedule import Tree
 
@@ -135,6 +136,10 @@ def accepts(p: Problem, t: Tunables) -> str | None:
 
 def schedule(p: Problem, t: Tunables) -> Tree:
     return answers.schedule(p, t)
+
+
+def client(p: Problem[answers.Answers], t: Tunables) -> dict[str, Feature]:
+    return {"answer": Answers(tuple(p.oracle.labels), answers.symbols(p, t))}
 
 
 def run(records: Rows, p: Problem[answers.Answers], t: Tunables, release: Door) -> Estimate:

@@ -21,7 +21,12 @@ BOUNDED: Final = "one record moves a robust mean by at most twice the kernel's s
 NEEDS: Final = (
     Need("x", "privacy", "a record has bounded influence", enforced_by=BOUNDED),
     Need("y", "privacy", "a record has bounded influence", enforced_by=BOUNDED),
-    Need("moment", "utility", "coordinates of the data part's gradient have second moments at most tau everywhere on the set"),
+    Need(
+        "moment",
+        "utility",
+        "coordinates of the data part's gradient have second moments at most tau everywhere on the set",
+        of=("gradient",),
+    ),
 )
 ZETA: Final = Tunable("1/20", "the probability that the bound fails", minimum=1e-12, maximum=0.5)
 TAU: Final = Tunable(

@@ -60,7 +60,7 @@ CARD = Card(
     needs=(
         Need("x", "privacy", "a record has bounded influence", enforced_by=_SHRUNK),
         Need("y", "privacy", "a record has bounded influence", enforced_by=_SHRUNK),
-        Need("moment", "utility", "fourth moments of every coordinate of x and of y are at most M"),
+        Need("moment", "utility", "fourth moments of every coordinate of x and of y are at most M", of=("x", "y")),
     ),
     tunables={
         "zeta": heavy.ZETA,

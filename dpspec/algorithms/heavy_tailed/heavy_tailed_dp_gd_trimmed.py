@@ -46,7 +46,10 @@ CARD = Card(
         Need("x", "privacy", "a record has bounded influence", enforced_by=_BOUNDED),
         Need("y", "privacy", "a record has bounded influence", enforced_by=_BOUNDED),
         Need(
-            "moment", "utility", "second moments of the gradient's coordinates are at most tau on the set, their means lie in [low, high]"
+            "moment",
+            "utility",
+            "second moments of the gradient's coordinates are at most tau on the set, their means lie in [low, high]",
+            of=("gradient",),
         ),
         Need("convex", "utility", "the loss is convex in w"),
     ),

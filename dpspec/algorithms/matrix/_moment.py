@@ -125,6 +125,6 @@ def signed(vectors: Vector) -> Vector:
     return np.asarray(vectors * np.where(vectors[at, np.arange(vectors.shape[1])] < 0, -1.0, 1.0))
 
 
-def kept_above(a: Vector, threshold: float) -> Vector:
-    """Entries of magnitude at most ``threshold`` set to zero, the diagonal included."""
+def kept_above(a: Vector, threshold: float | Vector) -> Vector:
+    """Entries of magnitude at most ``threshold`` (one for all, or one each) set to zero, the diagonal included."""
     return np.where(np.abs(a) > threshold, a, 0.0)

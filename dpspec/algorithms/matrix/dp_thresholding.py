@@ -6,12 +6,14 @@
 
 Source: 000, section 6.2.3, Algorithm 6.2.48, Theorems 6.2.1 and 6.2.2, Corollary 6.2.1. Differences from the printed version: sensitivity
 and calibration as in dp-covariance-gaussian, records scaled into the ball, gamma = 2*r^2 from Hoeffding (the document leaves it open; the
-Gaussian choice 4*sqrt(2)*max Sigma_jj would have to be public), and tau follows the noise that is really added.
+Gaussian choice 4*sqrt(2)*max Sigma_jj would have to be public), and tau follows the noise that is really added. That is ``level
+= declared``. Hoeffding's range is some d times the spread of an entry, and the released matrix shows the spread: ``level = spread``
+(default, not from the document) has a threshold for each entry, 2 sqrt(S~_ii S~_jj log d/n) + (threshold/2) sigma sqrt(log d).
 
-Explicit bound. On the event |S~ - Sigma|_max <= tau an entry of Sigma that is 0 becomes 0 and any other is off by at most 2 tau, so with
-at most s off-diagonal non-zeros a column |Sigma^ - Sigma|_1 <= 2 (s + 1) tau, which dominates every l_w operator norm of a symmetric
-matrix. With gamma >= 2 r^2 the event has probability at least 1 - 4 d^-6. The positive part doubles the bound in the spectral norm, and
-has no such bound for the other norms: use ``psd = off`` for them.
+Explicit bound (level = declared). On the event |S~ - Sigma|_max <= tau an entry of Sigma that is 0 becomes 0 and any other is off by at
+most 2 tau, so with at most s off-diagonal non-zeros a column |Sigma^ - Sigma|_1 <= 2 (s + 1) tau, which dominates every l_w operator norm
+of a symmetric matrix. With gamma >= 2 r^2 the event has probability at least 1 - 4 d^-6. The positive part doubles the bound in the
+spectral norm, and has no such bound for the other norms: use ``psd = off`` for them.
 
 ``estimate.theta``: (d, d); extras: ``thresholded`` (before step 3) and ``moment`` (S~).
 """
@@ -20,6 +22,8 @@ from __future__ import annotations
 
 import math
 from typing import Any
+
+import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
@@ -54,10 +58,10 @@ CARD = Card(
         Need("sparse", "utility", "each column of the covariance has at most s non-zero off-diagonal entries"),
         Need("sub-gaussian", "utility", "x has mean 0 and lies in the declared ball"),
     ),
-    options={"noise": ("isotropic", "upper"), "psd": ("on", "off")},
+    options={"noise": ("isotropic", "upper"), "psd": ("on", "off"), "level": ("spread", "declared")},
     tunables={
-        "gamma": Tunable("2*x_l2^2", "Hoeffding for |x_i x_j| (000 Lemma 6.2.2 leaves it open)", minimum=0.0),
-        "threshold": Tunable("4", "000 Algorithm 6.2.48: multiple of sigma*sqrt(log d)", minimum=0.0),
+        "gamma": Tunable("2*x_l2^2", "level = declared: Hoeffding for |x_i x_j| (000 Lemma 6.2.2 leaves it open)", minimum=0.0),
+        "threshold": Tunable("4", "000 Algorithm 6.2.48: multiple of sigma*sqrt(log d), half of it with level = spread", minimum=0.0),
     },
     bounds=(
         Bound(
@@ -68,7 +72,7 @@ CARD = Card(
             "proved",
             "000 Lemma 6.2.3 on one event (half of it for psd = off)",
             probability="1 - 4*d^(-6)",
-            conditions="k = s off-diagonal non-zeros a column (sparse(s)); gamma >= 2*r^2 and threshold >= 4",
+            conditions="level = declared; k = s off-diagonal non-zeros a column (sparse(s)); gamma >= 2*r^2 and threshold >= 4",
         ),
         Bound(
             "operator-error",
@@ -153,8 +157,19 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 
 def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
-    moment = noisy_moment(records, p, t.noise, release)
-    return thresholded(moment, tau(p, t, release.scale("moment")), t.psd == "on")
+    moment, sd = noisy_moment(records, p, t.noise, release), release.scale("moment")
+    return thresholded(moment, tau(p, t, sd) if t.level == "declared" else spread(p, t, moment, sd), t.psd == "on")
+
+
+def spread(p: Problem, t: Tunables, moment: Vector, sd: float) -> Vector:
+    """Thresholds by the spread that the released matrix shows, shape (d, d): of x_i x_j - Sigma_ij the standard deviation is about
+    sqrt(Sigma_ii Sigma_jj), and twice sqrt(log d) of them covers d^2 entries; of the noise likewise. The diagonal is read with the noise's
+    own level added. Post-processing."""
+    log = math.sqrt(math.log(max(p.d, 2)))
+    noise = t.threshold / 2 * sd * log
+    scale = np.sqrt(np.maximum(np.diagonal(moment), 0.0) + noise)
+    levels: Vector = 2 * log / math.sqrt(p.n) * np.outer(scale, scale) + noise
+    return levels
 
 
 def tau(p: Problem, t: Tunables, sd: float) -> float:
@@ -163,7 +178,7 @@ def tau(p: Problem, t: Tunables, sd: float) -> float:
     return float(t.gamma) * math.sqrt(log / p.n) + float(t.threshold) * sd * math.sqrt(log)
 
 
-def thresholded(moment: Vector, threshold: float, psd: bool) -> Estimate:
+def thresholded(moment: Vector, threshold: float | Vector, psd: bool) -> Estimate:
     """Steps 2 and 3 of the algorithm on a released matrix."""
     sparse = kept_above(moment, threshold)
     return Estimate(positive_part(sparse) if psd else sparse, {"thresholded": sparse, "moment": moment, "tau": threshold})
@@ -177,17 +192,24 @@ def bound_value(p: Problem, t: Tunables, sd: float, radius: float) -> float | No
 
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
-    value = bound_value(p, t, calibrated.scale("moment"), central_radius(p))
+    value = bound_value(p, t, calibrated.scale("moment"), central_radius(p)) if t.level == "declared" else None
     return {} if value is None else {CARD.bounds[0].theorem: value}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float | None:
-    """2 (s + 1) tau; nothing where no sparsity is declared."""
-    return 2 * (p.facts["k"] + 1) * tau(p, t, calibrated.scale("moment")) if "k" in p.facts else None
+    """2 (s + 1) tau; nothing where no sparsity is declared. level = spread: tau of variances of r^2/d, and an error of half of it."""
+    if "k" not in p.facts:
+        return None
+    sd, log = calibrated.scale("moment"), math.sqrt(math.log(max(p.d, 2)))
+    if t.level == "declared":
+        return 2 * (p.facts["k"] + 1) * tau(p, t, sd)
+    return float((p.facts["k"] + 1) * (2 * log / math.sqrt(p.n) * central_radius(p) ** 2 / p.d + t.threshold / 2 * sd * log) / 2)
 
 
 def warnings(p: Problem, t: Tunables, calibrated: Any) -> list[str]:
-    return threshold_warning(tau(p, t, calibrated.scale("moment")), central_radius(p))
+    sd = calibrated.scale("moment")
+    level = tau(p, t, sd) if t.level == "declared" else t.threshold / 2 * sd * math.sqrt(math.log(max(p.d, 2)))
+    return threshold_warning(level, central_radius(p))
 
 
 def threshold_warning(threshold: float, radius: float) -> list[str]:

@@ -22,6 +22,7 @@ from dpspec.algorithms.matrix._common import CLIP_LOCAL, LOCAL_X, RADIUS, TESTS,
 from dpspec.algorithms.matrix._deviation import FAILURE, gaussian_operator, sampling_operator
 from dpspec.algorithms.matrix._moment import blocks, leading
 from dpspec.models.door import Door
+from dpspec.models.features import Feature, Record
 from dpspec.models.rows import Rows
 from dpspec.privacy.channels.gaussian_outer import GaussianOuter
 from dpspec.privacy.schedule import Draw, Tree
@@ -138,6 +139,10 @@ def rank_refusal(p: Problem) -> str | None:
 
 def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("moment", GaussianOuter(p.d, t.r), per="user")
+
+
+def client(p: Problem, t: Tunables) -> dict[str, Feature]:
+    return {"moment": Record()}
 
 
 def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:

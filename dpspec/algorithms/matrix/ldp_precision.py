@@ -25,6 +25,7 @@ from dpspec.algorithms.matrix._deviation import FAILURE, gaussian_frobenius, sym
 from dpspec.algorithms.matrix._moment import blocks
 from dpspec.algorithms.matrix._precision import PENALTY, SPARSE, largest_factor, noise_too_large, precision_of
 from dpspec.models.door import Door
+from dpspec.models.features import Feature, Record
 from dpspec.models.rows import Rows
 from dpspec.privacy.channels.gaussian_outer import GaussianOuter
 from dpspec.privacy.channels.wishart_outer import WishartOuter
@@ -100,6 +101,10 @@ def accepts(p: Problem, t: Tunables) -> str | None:
 
 def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("moment", channel(p, t), per="user")
+
+
+def client(p: Problem, t: Tunables) -> dict[str, Feature]:
+    return {"moment": Record()}
 
 
 def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:

@@ -30,6 +30,7 @@ from dpspec.algorithms.matrix._deviation import FAILURE, gaussian_max, sampling_
 from dpspec.algorithms.matrix._moment import blocks, leading
 from dpspec.algorithms.matrix.ldp_pca_gaussian import rank_refusal
 from dpspec.models.door import Door
+from dpspec.models.features import Feature, Record
 from dpspec.models.rows import Rows
 from dpspec.privacy.channels.gaussian_outer import GaussianOuter
 from dpspec.privacy.schedule import Draw, Tree
@@ -201,6 +202,10 @@ def penalty(p: Problem, t: Tunables, scale: float) -> float:
     """lambda, from public numbers: see the module's text."""
     noise = gaussian_max(scale / math.sqrt(p.n), p.d, FAILURE / 2)
     return float(t.penalty) / float(t.alpha) * (noise + sampling_max(p.n, p.d, t.r, FAILURE / 2))
+
+
+def client(p: Problem, t: Tunables) -> dict[str, Feature]:
+    return {"moment": Record()}
 
 
 def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:

@@ -18,6 +18,7 @@ from dpspec.algorithms.matrix._common import CLIP_LOCAL, LOCAL_X, RADIUS, TESTS,
 from dpspec.algorithms.matrix._moment import blocks
 from dpspec.algorithms.matrix.dp_thresholding import bound_value, tau, threshold_warning, thresholded
 from dpspec.models.door import Door
+from dpspec.models.features import Feature, Record
 from dpspec.models.rows import Rows
 from dpspec.privacy.channels.gaussian_outer import GaussianOuter
 from dpspec.privacy.schedule import Draw, Tree
@@ -119,6 +120,10 @@ def accepts(p: Problem, t: Tunables) -> str | None:
 
 def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("moment", GaussianOuter(p.d, t.r), per="user")
+
+
+def client(p: Problem, t: Tunables) -> dict[str, Feature]:
+    return {"moment": Record()}
 
 
 def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:

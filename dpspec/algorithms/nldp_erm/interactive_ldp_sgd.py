@@ -2,7 +2,9 @@
 
 Users come in T disjoint batches of b = n/T and answer once each; user i of batch t sends its gradient through an unbiased channel,
 
-    w_{t+1} = P(w_t - eta*(mean of reports of phi'(<w_t, x_i>, y_i) x_i + lam w_t)),        the average of w_1, ..., w_T.
+    w_{t+1} = P(w_t - eta*(mean of reports of phi'(<w_t, x_i>, y_i) x_i + lam w_t)),
+
+the average of w_2, ..., w_{T+1} where the loss is B-smooth and eta <= 1/(2 B), else of w_1, ..., w_T.
 
 ``channel``: ``priv-unit`` or ``hemisphere`` (d >= 2), ``one-bit`` (d = 1), ``gaussian`` (with a delta); ``auto``: that of least variance.
 
@@ -16,7 +18,16 @@ d s^2 + L^2 for Gaussian ones). Projected descent over T steps (Zinkevich 2003; 
 
     E F(average) - F* <= D^2/(2 eta T) + eta (G^2 + V/b)/2 = D sqrt(G^2/T + V/n)  at  eta = D/sqrt(T (G^2 + V/b)).
 
-The noise term does not depend on T; T = n epsilon^2/d rounds make the other one as small.
+The noise term does not depend on T; T = n epsilon^2/d rounds make the other one as small. For a B-smooth F (lam counts in B) and
+eta <= 1/(2 B) the gradient itself costs nothing (Lan 2012): with xi the error of a mean report, E|xi|^2 <= V/b, and v the step's end,
+
+    F(v) - F* <= <g, v - w*> + <xi, v - w*> + (B/2) |v - w|^2 <= (|w - w*|^2 - |v - w*|^2)/(2 eta) + <xi, w - w*> + eta |xi|^2,
+
+by the projection's inequality and |xi| |v - w| <= (1/(2 eta) - B/2) |v - w|^2 + eta |xi|^2, as 1/(2 eta) - B/2 >= 1/(4 eta). So
+
+    E F(average) - F* <= D^2/(2 eta T) + eta V/b = D sqrt(2 V/n)  at  eta = D/sqrt(2 T V/b),  or  D^2 B/T + V/(2 B b)  at  1/(2 B):
+
+steps are longer by G/sqrt(V/b), and T = 1000 rounds are enough for every n.
 
 Source: 000, section 5.1, cites the method (Duchi, Jordan and Wainwright 2018) by its rate and gives no step; the one above is ours.
 """
@@ -35,14 +46,27 @@ from dpspec.algorithms.gradients import norm
 from dpspec.algorithms.nldp_erm import ldp_mean as reports
 from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import Vector, constraint_set
-from dpspec.models.door import Door
+from dpspec.models.door import Door, Told
+from dpspec.models.features import Feature, MarginGradient
 from dpspec.models.rows import Rows
+from dpspec.numeric.slopes import SLOPES
 from dpspec.privacy.channels.protocol import Channel
 from dpspec.privacy.schedule import Disjoint, Draw, Tree
+from dpspec.symbolic.losses import Named, recognise
+from dpspec.symbolic.margin import MarginLoss
 
 _EVIDENCE = "tests/algorithms/nldp_erm/test_interactive_ldp_sgd.py::"
 
 POPULATION = "projected descent on fresh users, D sqrt(G^2/T + V/n)"
+SMOOTH = "projected descent on a smooth loss, D^2/(2 eta T) + eta V T/n"
+
+#: V T/n, about: (pi/2) d L^2 coth(epsilon/2)^2 T/n of the hemisphere.
+_NOISE = "d*length^2*1.6*(1 + 2/epsilon)^2*T/n"
+_STEPS = (
+    f"min(1/(2*(B + lam)), reach/sqrt(2*T*({_NOISE})))",
+    f"min(1/(2*B), reach/sqrt(2*T*({_NOISE})))",
+    f"reach/sqrt(T*(length^2 + {_NOISE}))",
+)
 
 CARD = Card(
     id="interactive-ldp-sgd",
@@ -77,8 +101,8 @@ CARD = Card(
         "reach": Tunable("w_radius else 2*L/B else 1", "D, the distance to cover: the set's radius, else twice the scale L/B of a weight"),
         "T": Tunable("min(n, 1000, max(10, ceil(n*min(epsilon, 1)^2/d)))", "makes G^2/T as small as V/n; more rounds cost time", True, 1),
         "eta": Tunable(
-            "reach/sqrt(T*(length^2 + d*length^2*1.6*(1 + 2/epsilon)^2*T/n))",
-            "D/sqrt(T (G^2 + V/b)) with V of the hemisphere, (pi/2) d L^2 coth(epsilon/2)^2, about",
+            " else ".join(_STEPS),
+            "D/sqrt(2 T V/b), at most 1/(2 B), of a smooth loss; else D/sqrt(T (G^2 + V/b)); V of the hemisphere, about",
             minimum=0.0,
         ),
     },
@@ -91,6 +115,15 @@ CARD = Card(
             "proved",
             POPULATION,
             conditions="in expectation; independent records of one law; slope = L + lam*Q, variance of a report; reach covers the distance",
+        ),
+        Bound(
+            "excess-population-risk",
+            "explicit",
+            "upper",
+            "reach^2/(2*eta*T) + eta*variance*T/n",
+            "proved",
+            SMOOTH,
+            conditions="in expectation; independent records of one law; eta <= 1/(2*B), B with the ridge; reach covers the distance",
         ),
         Bound(
             "excess-population-risk",
@@ -163,13 +196,20 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     assert p.loss is not None
     over = constraint_set(p.task.over, p.facts)
-    w = over.start(p.d)
+    w, later = over.start(p.d), long_steps(p, t)
     total = np.zeros(p.d)
     for x, y in records.rounds(t.T):  # disjoint users
-        g = np.ravel(release.mean_blocks("gradient", gradients(x, y, w, p.objective)))
-        w = over.project(w - t.eta * (g + p.loss.l2 * w))
-        total += w
+        g = np.ravel(release.mean_blocks("gradient", Told(gradients(x, y, w, p.objective), {"w": w})))
+        new = over.project(w - t.eta * (g + p.loss.l2 * w))
+        total += new if later else w
+        w = new
     return Estimate(over.project(total / t.T))
+
+
+def long_steps(p: Problem, t: Tunables) -> bool:
+    """Whether the bound of smooth losses holds: it is about the ends of the steps, the other one about their starts."""
+    assert p.loss is not None
+    return bool(p.loss.convex and 2 * t.eta * (p.loss.smooth + p.loss.l2) <= 1 + 1e-12)
 
 
 def gradients(x: Any, y: Vector, w: Vector, objective: Objective, rows: int = 8192) -> Iterator[Vector]:
@@ -180,6 +220,21 @@ def gradients(x: Any, y: Vector, w: Vector, objective: Objective, rows: int = 81
         with np.errstate(all="ignore"):  # what leaves the doubles is the gradient 0 to the channel
             slope = objective.slope(dense @ w, y[start : start + rows])
             yield dense * slope[:, None]
+
+
+def client(p: Problem[Objective], t: Tunables) -> dict[str, Feature]:
+    """Of a named loss; of any other there is none, since a device has no expressions."""
+    named = named_of(p.objective)
+    if named is None:
+        return {}
+    return {"gradient": MarginGradient(named.name, tuple(map(float, named.params)), named.family, float(named.factor))}
+
+
+def named_of(objective: Objective) -> Named | None:
+    """The named loss whose slope the objective evaluates by its direct formula, which a device has too."""
+    loss = getattr(objective.slope, "__self__", None)
+    found = recognise(loss.form) if isinstance(loss, MarginLoss) and loss.direct[1] is not None else None
+    return found if found is not None and found.name in SLOPES else None
 
 
 # --------------------------------------------------------------------------------------------------- what is known beforehand
@@ -194,14 +249,16 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         return {}
     if not t.length >= p.loss.lipschitz * (1 - 1e-12):
         return {}
+    if long_steps(p, t):
+        return {SMOOTH: _bound(p, t, calibrated, 0.0)}
     far = max(over.diameter(p.d), norm(over.start(p.d)) + covered)  # no w of the set is longer, wherever it lies
     return {POPULATION: _bound(p, t, calibrated, p.loss.lipschitz + p.loss.l2 * far)}
 
 
 def _bound(p: Problem, t: Tunables, calibrated: Any, slope: float) -> float:
     ball = Tunables({**t, "r": t.length, "half": t.length})
-    variance = reports.second_moment(calibrated.tree.body.mechanism, calibrated.levels["gradient"], ball)
-    return float(t.reach**2 / (2 * t.eta * t.T) + t.eta * (slope**2 + variance / (p.n // t.T)) / 2)
+    variance = reports.second_moment(calibrated.tree.body.mechanism, calibrated.levels["gradient"], ball) / (p.n // t.T)
+    return float(t.reach**2 / (2 * t.eta * t.T) + t.eta * (variance if long_steps(p, t) else (slope**2 + variance) / 2))
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

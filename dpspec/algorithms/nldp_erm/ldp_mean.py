@@ -40,6 +40,7 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sets import Vector, constraint_set
 from dpspec.models.door import Door
+from dpspec.models.features import Feature, Shifted
 from dpspec.models.rows import Rows
 from dpspec.privacy.channels.gaussian_vector import GaussianVector
 from dpspec.privacy.channels.hemisphere import Hemisphere
@@ -251,6 +252,10 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     return Estimate(constraint_set(p.task.over, p.facts).project(average(records, t, release)))
+
+
+def client(p: Problem, t: Tunables) -> dict[str, Feature]:
+    return {"report": Shifted(float(t.centre))}
 
 
 def average(records: Rows, t: Tunables, release: Door) -> Vector:

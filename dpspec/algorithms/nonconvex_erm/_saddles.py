@@ -57,14 +57,14 @@ def sampling(length: float, batch: int, n: int, eta: float) -> float:
     return 0.0 if batch >= n else length / math.sqrt(batch) * (1 + math.sqrt(2 * math.log(1 / eta)))
 
 
-def reached(alpha: float, bend: float, T: int, DF: float, e1: float, e2: float) -> float:
+def reached(alpha: float, bend: float, T: int, DF: float, e1: float, e2: float, proved: float | None = None) -> float:
     """The least a for which the point of a first multiplier of at most sqrt(alpha rho) is an a-second-order point; infinite where T steps
-    need not meet one."""
+    need not meet one. ``proved``: the constant by which a is measured, where ``bend`` is a larger one."""
     curve = math.sqrt(alpha * bend)
     kappa = 1 / 3 - e1 / alpha - e2 / (2 * curve)
     if not kappa > 0 or math.sqrt(bend) * DF / (kappa * alpha**1.5) * (1 - 1e-12) > T:
         return math.inf
-    return max(1.5 * alpha + e1 + e2 * math.sqrt(alpha / bend), (2 * curve + e2) ** 2 / bend)
+    return max(1.5 * alpha + e1 + e2 * math.sqrt(alpha / bend), (2 * curve + e2) ** 2 / (bend if proved is None else min(bend, proved)))
 
 
 def better(output: str, multiplier: float, least: float, enough: float) -> bool:

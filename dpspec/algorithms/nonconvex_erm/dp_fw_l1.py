@@ -116,9 +116,15 @@ CARD = Card(
             "privacy",
         ),
         Fault(
-            "000 Theorem 4.1.6: O(.) for the sensitivity",
+            "000 Theorems 4.1.6 and 4.2.14: O(.) for the sensitivity",
             "2 G max|v|_1/n under replace-one: with G max|v|_1/n every choice spends twice its epsilon",
             _TESTS + "test_half_of_the_sensitivity_doubles_the_loss_of_a_choice",
+            "privacy",
+        ),
+        Fault(
+            "000 Theorem 4.2.6: O(C_sigma (B + 1)/n) for the sensitivity of squared residuals",
+            "4 C_sigma (B + 1)/n: 2 of the square and 2 of two records; with the print a choice spends up to four times its epsilon",
+            _TESTS + "test_a_score_of_a_squared_residual_moves_by_four_times_the_print",
             "privacy",
         ),
         Fault(
@@ -184,20 +190,12 @@ def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Est
     return Estimate(np.asarray(w if t.output == "last" else found))
 
 
-def curvature(p: Problem) -> float:
-    """C of the bound."""
-    assert p.loss is not None
-    Q = constraint_set(p.task.over, p.facts).diameter(p.d)
-    flat = p.loss.curve * p.facts.get("x_linf", math.inf) ** 2 * (2 * vertices.shape(p)[1]) ** 2 + p.loss.l2 * Q**2
-    return min((p.loss.smooth + p.loss.l2) * Q**2, flat)
-
-
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     assert p.loss is not None
     Q, DF, K = constraint_set(p.task.over, p.facts).diameter(p.d), gap(p), kept(t)
     if t.output != "random" or not math.isfinite(DF) or not vertices.never_clips(p, t.clip):
         return {}
-    each = vertices.slack(p, calibrated.scale("vertex"), t.selection) + curvature(p) * t.gamma / 2
+    each = vertices.slack(p, calibrated.scale("vertex"), t.selection) + vertices.curvature(p) * t.gamma / 2
     value = DF / (t.gamma * K) + t.T / K * each
     return {"descent and Gumbel gap": value} if value <= (p.loss.lipschitz + p.loss.l2 * Q) * Q else {}
 
@@ -206,5 +204,5 @@ def predicted(p: Problem, t: Tunables, calibrated: Any) -> float | None:
     """The explicit bound without its shares. Only where the gap is what is expected: it is no gradient norm and no excess risk."""
     if p.goal is None or p.goal.measure != "frank-wolfe-gap":
         return None
-    each = vertices.slack(p, calibrated.scale("vertex"), t.selection) + curvature(p) * t.gamma / 2
+    each = vertices.slack(p, calibrated.scale("vertex"), t.selection) + vertices.curvature(p) * t.gamma / 2
     return float(t.gap / (t.gamma * t.T) + each)

@@ -3,7 +3,8 @@
     w_{k+1} = w_k - eta (grad F(w_k) + lam w_k + e_k + z_k),   e_k ~ N(0, s^2 I), k = 0..T-1,
 
 z_k from public coins, such that the noise of a step is never smaller than ``floor``: with little noise the iterates stay at a saddle point.
-Of K of the iterates, evenly spaced and the last among them, the exponential mechanism chooses one with a small violation
+Of K iterates, the last and one of each of K - 1 equal parts of the run by public coins, the exponential mechanism chooses one with a small
+violation
 
     v_k = max(|grad F(w_k)|/alpha, -lambda_min(Hessian F(w_k))/sqrt(rho alpha));   v_k <= 1 at alpha-second-order points.
 
@@ -16,11 +17,28 @@ gradients and Hessians nor d x d matrices, but one index; a floor under the nois
 
 What the choice guarantees, with probability 1 - zeta: v of the released point is at most min_k v_k + scale*(log K + log(1/zeta)). Points at
 which lam |w| > 8 L, from steps beyond 2/lam, count by lam |w|/alpha, a public number, which is within L/alpha of their v.
+
+Bound, re-derived with every constant. Noise of a step is N(0, s_k^2 I), s_k <= s = max(scale, floor); S = B + lam, h = eta S <= 1. A
+step changes F by at most -eta (1 - h/2) |g|^2 - eta (1 - h) <g, e> + h eta |e|^2/2. Summed over T steps the middle term is, with
+probability 1 - z, at most eta (1 - h)^2/4 sum|g|^2 + 2 eta s^2 log(1/z) (a Gaussian supermartingale), and sum|e|^2 at most
+s^2 (sqrt(T d) + sqrt(2 log(1/z)))^2:
+
+    (1 - h/2 - (1 - h)^2/4) sum|g_k|^2 <= DF/eta + 2 s^2 log(1/z) + h/2 s^2 (sqrt(T d) + sqrt(2 log(1/z)))^2.
+
+Of one iterate by coins in each of J = K - 1 parts of at least m steps the shortest gradient is longer than x with probability at most the
+product of the parts' means over x^2, at most (sum|g|^2/(J m x^2))^J. With z = zeta/4 for each of these and the choice,
+
+    G^2 = sum|g|^2 z^(-1/J)/(J m),   V = max(G/alpha, c/sqrt(rho alpha)) + scale_choice*log(4 K/zeta),
+    |grad F| <= alpha V,   -lambda_min <= V sqrt(rho alpha),
+
+c = max(0, -b R^2 - lam) a bound of -lambda_min everywhere. So the released point is an alpha max(V, V^2)-second-order one. Below c^2/rho
+that says nothing: there the order of the document's theorems stands alone, whose escapes need T and n beyond any constant that is given.
 """
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +48,7 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.gradients import exact_gradient, mean_sensitivity, noisy_gradient, norm
 from dpspec.algorithms.nonconvex_erm import _saddles as saddles
-from dpspec.algorithms.nonconvex_erm._common import refused
+from dpspec.algorithms.nonconvex_erm._common import gap, refused
 from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import Vector
 from dpspec.models.door import Door
@@ -89,8 +107,30 @@ CARD = Card(
         ),
         "floor": Tunable("alpha/(20*sqrt(d))", "least noise of a step: 000 allows for |e| up to alpha/20 (Lemma 4.3.3)", minimum=0.0),
         "K": Tunable("min(T, 20)", "iterates that are compared, each by one Hessian; 000: all T + 1", integer=True, minimum=1, maximum=1e4),
+        "zeta": saddles.ZETA,
     },
     bounds=(
+        Bound(
+            "second-order-stationarity",
+            "explicit",
+            "upper",
+            "alpha*max(V, V^2)",
+            "proved",
+            "descent and private choice",
+            probability="1 - zeta",
+            conditions="R^d, eta <= 1/S, K >= 2; V = max(G/alpha, c/sqrt(rho*alpha)) + iterate_scale*log(4*K/zeta), G and c as in the "
+            "docstring, c a bound of the negative curvature everywhere: at least c^2/rho",
+        ),
+        Bound(
+            "gradient-norm",
+            "explicit",
+            "upper",
+            "alpha*V",
+            "proved",
+            "descent and private choice, the gradient",
+            probability="1 - zeta",
+            conditions="as above",
+        ),
         Bound(
             "second-order-stationarity",
             "order",
@@ -169,21 +209,24 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Sequence((steps, Draw("iterate", Exponential(score_sensitivity(p, t), t.K), weight=float(t.share))))
 
 
-def compared(t: Tunables) -> list[int]:
-    """After how many steps the K iterates are taken: evenly spaced, the last one among them."""
-    return [math.ceil((k + 1) * int(t.T) / int(t.K)) for k in range(int(t.K))]
+def compared(t: Tunables, coins: Any) -> list[int]:
+    """After how many steps the K iterates are taken, ascending: one in each of K - 1 parts of 0..T-1, and T."""
+    T, parts = int(t.T), int(t.K) - 1
+    edges = [T * j // parts for j in range(parts + 1)] if parts else []
+    return [*(a + int(coins.integers(b - a)) for a, b in pairwise(edges)), T]
 
 
 def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
-    f, coins, kept = p.objective, release.public.generator("perturbation"), set(compared(t))
+    f, coins, kept = p.objective, release.public.generator("perturbation"), set(compared(t, release.public.generator("iterate")))
     more = math.sqrt(max(0.0, float(t.floor) ** 2 - release.scale("gradient") ** 2))
     w = f.over.start(p.d)
     iterates: list[Vector] = []
     for k in range(t.T):
+        if k in kept:
+            iterates.append(w)
         noisy = noisy_gradient(release, records, p, w) + float(f.l2) * w
         w = w - t.eta * (noisy + more * coins.standard_normal(p.d))
-        if k + 1 in kept:
-            iterates.append(w)
+    iterates.append(w)
     scores = -np.array([score(records, p, t, v) for v in iterates])
     chosen = int(release.draw("iterate", scores, sensitivity=score_sensitivity(p, t)))
     return Estimate(np.asarray(iterates[chosen]))
@@ -206,6 +249,36 @@ def violation(records: Any, p: Problem[Objective], t: Tunables, w: Vector) -> fl
     g = exact_gradient(records, p, w) + float(p.objective.l2) * w
     least = second_order.least_eigenvalue(records, p, w)
     return max(norm(g) / float(t.alpha), -least / math.sqrt(t.bend * t.alpha))
+
+
+def worst_curvature(p: Problem) -> float:
+    """c: -lambda_min of the Hessian of F is at most that at every point."""
+    assert p.loss is not None
+    square = p.loss.smooth / p.loss.curve * (1 + 2.0**-48)
+    return max(0.0, -p.loss.least_curve * square - p.loss.l2)
+
+
+def shortest(p: Problem, t: Tunables, scale: float) -> float:
+    """G: with probability 1 - 3 zeta/4 one of the compared iterates has a gradient no longer."""
+    assert p.loss is not None
+    h, s, log, parts = t.eta * (p.loss.smooth + p.loss.l2), max(scale, float(t.floor)), math.log(4 / t.zeta), int(t.K) - 1
+    sum_of_noise = s**2 * (math.sqrt(t.T * p.d) + math.sqrt(2 * log)) ** 2
+    total = (gap(p) / t.eta + 2 * s**2 * log + h / 2 * sum_of_noise) / (1 - h / 2 - (1 - h) ** 2 / 4)
+    return math.sqrt(total / (parts * (int(t.T) // parts)) * math.exp(log / parts))
+
+
+def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
+    assert p.loss is not None
+    rho, L, c = p.loss.hessian_lipschitz(), p.loss.lipschitz, worst_curvature(p)
+    if t.K < 2 or not 0 < t.eta * (p.loss.smooth + p.loss.l2) <= 1 + 1e-12 or t.bend < rho * (1 - 1e-12):
+        return {}
+    V = max(shortest(p, t, calibrated.scale("gradient")) / t.alpha, c / math.sqrt(t.bend * t.alpha))
+    V += calibrated.scale("iterate") * math.log(4 * t.K / t.zeta)
+    if not t.alpha * V < (_FAR - 1) * L:  # scores of points further out are not their violations
+        return {}
+    found = {"descent and private choice": t.alpha * max(V, V**2 * t.bend / rho), "descent and private choice, the gradient": t.alpha * V}
+    trivial = {"descent and private choice": max(L, c**2 / rho), "descent and private choice, the gradient": L}
+    return {name: value for name, value in found.items() if p.loss.l2 > 0 or value <= trivial[name]}  # a larger one says nothing
 
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:

@@ -87,8 +87,8 @@ CARD = Card(
             minimum=1e-300,
         ),
         "T": Tunable(
-            "ceil(max(10, min(2*smoothness*tau, 3*10^8/(n*d), 1000)))",
-            "steps of half of 1/S while they are cheap, else longer ones; 000: n*epsilon*sqrt(S)/(L*sqrt(d*log(1/delta)))",
+            "ceil(max(10, min(2*smoothness*tau, 2*10^9/(n*d), 1000)))",
+            "steps of half of 1/S while they take seconds, else longer ones; 000: n*epsilon*sqrt(S)/(L*sqrt(d*log(1/delta)))",
             integer=True,
             minimum=1,
             maximum=1e6,

@@ -177,7 +177,7 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     each = t.zeta / (4 * t.T)
     e1 = saddles.vector_noise(calibrated.scale("gradient"), p.d, each) + saddles.sampling(p.loss.lipschitz, t.b, p.n, each)
     e2 = saddles.matrix_noise(calibrated.scale("hessian"), p.d, each) + saddles.sampling(p.loss.smooth, t.b, p.n, each)
-    value = saddles.reached(t.alpha, t.bend, t.T, gap(p), e1, e2)
+    value = saddles.reached(t.alpha, t.bend, t.T, gap(p), e1, e2, p.loss.hessian_lipschitz())
     return {"trust-region steps with noise": value} if math.isfinite(value) else {}
 
 

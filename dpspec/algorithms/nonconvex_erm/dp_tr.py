@@ -175,7 +175,7 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     assert p.loss is not None
     each = t.zeta / (2 * t.T)
     e1, e2 = saddles.vector_noise(calibrated.scale("gradient"), p.d, each), saddles.matrix_noise(calibrated.scale("hessian"), p.d, each)
-    value = saddles.reached(t.alpha, t.bend, t.T, gap(p), e1, e2)
+    value = saddles.reached(t.alpha, t.bend, t.T, gap(p), e1, e2, p.loss.hessian_lipschitz())
     exact = t.bend >= p.loss.hessian_lipschitz() * (1 - 1e-12)
     return {"trust-region steps with noise": value} if exact and math.isfinite(value) else {}
 

@@ -16,7 +16,7 @@ import numpy as np
 from dpspec.algorithms import second_order
 from dpspec.algorithms.card import Bound, Card, Fault, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate
-from dpspec.algorithms.nonconvex_erm._common import refused
+from dpspec.algorithms.nonconvex_erm._common import gap, refused
 from dpspec.algorithms.nonconvex_erm._saddles import BEND, GAP, HESSIAN_LIPSCHITZ, unbounded
 from dpspec.algorithms.objective import Objective
 from dpspec.models.door import Door
@@ -46,10 +46,10 @@ CARD = Card(
             "second-order-stationarity",
             "explicit",
             "upper",
-            "4*alpha",
+            "4*alpha*max(1, bend/rho)",
             "proved",
             "trust-region steps",
-            conditions="T >= 3*sqrt(bend)*gap/alpha^1.5, R^d",
+            conditions="R^d, bend >= rho, T >= 3*sqrt(bend)*DF/alpha^1.5, DF the public gap",
         ),
     ),
     faults=(
@@ -86,5 +86,8 @@ def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door | None)
 
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: object) -> dict[str, float]:
-    enough = 3 * math.sqrt(t.bend) * t.gap / t.alpha**1.5
-    return {"trust-region steps": 4 * t.alpha} if enough * (1 - 1e-12) <= t.T else {}
+    assert p.loss is not None
+    rho, enough = p.loss.hessian_lipschitz(), 3 * math.sqrt(t.bend) * gap(p) / t.alpha**1.5
+    if t.bend < rho * (1 - 1e-12) or not enough * (1 - 1e-12) <= t.T:
+        return {}
+    return {"trust-region steps": 4 * t.alpha * max(1.0, t.bend / rho)}

@@ -22,7 +22,7 @@ import numpy as np
 
 from dpspec.algorithms.card import Problem, Tunables
 from dpspec.algorithms.estimate import Published
-from dpspec.algorithms.pairwise._stream import Blocks, _against_all, _against_buffer, buffers
+from dpspec.algorithms.pairwise._stream import Blocks, _against_all, _against_buffer, shares
 from dpspec.algorithms.sets import Vector, constraint_set
 
 
@@ -111,7 +111,7 @@ def chain(p: Problem, t: Tunables, budget: Any, source: str, alpha: float, added
     steps, size, coins = p.n - begin, int(t.size), int(t.coins)
     plan = Blocks(begin, 1, steps)
     record = _against_buffer(t.buffer, p.n, plan, size, coins)[1]
-    copies = [float((held == record).mean()) for held in buffers(t.buffer, p.n, plan, size, coins)]
+    copies = shares(t.buffer, p.n, plan, size, coins, record)
     times = np.arange(begin + 1, p.n + 1, dtype=np.float64)
     sigma = noise(times, G, alpha, steps, rho)
     mu = math.sqrt(float(((hidden(record + 1, copies, begin, alpha, p.loss.spread) / sigma) ** 2).sum()))

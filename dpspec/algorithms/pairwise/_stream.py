@@ -53,6 +53,7 @@ from dpspec.algorithms.pairwise.rs_x import rs_x
 from dpspec.algorithms.sets import ConstraintSet, Vector, constraint_set
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
+from dpspec.numeric.coins import coins
 from dpspec.privacy.mechanisms.gaussian_stream import GaussianStream
 from dpspec.privacy.schedule import Draw, Tree
 
@@ -174,6 +175,32 @@ def buffers(policy: str, n: int, plan: Blocks, size: int, seed: int) -> Iterator
         held = rs_x(held, plan.rows(q).start, plan.rows(q).stop, size, seed)
 
 
+def runs(policy: str, n: int, plan: Blocks, size: int, seed: int) -> Iterator[tuple[NDArray[np.int64], int]]:
+    """:func:`buffers` of ``reservoir`` as (buffer, how many blocks in a row have it): late in a stream records hardly ever enter, and coins
+    are tossed for many blocks at a time."""
+    held, q = rs_x(np.empty(0, dtype=np.int64), 0, plan.begin, size, seed), 0
+    while q < plan.count and plan.rows(q).start <= size:  # the phase in which the buffer fills, and is drawn anew
+        yield held, 1
+        held = rs_x(held, plan.rows(q).start, plan.rows(q).stop, size, seed)
+        q += 1
+    count, chunk = 0, max(1, (1 << 20) // (size * plan.every))
+    while q < plan.count:
+        many = min(chunk, plan.count - q)
+        times = np.arange(plan.rows(q).start, plan.rows(q + many - 1).stop, dtype=np.int64)
+        taken = (coins(seed, times, size) * (times[:, None] + 1) < 1).reshape(many, plan.every, size)
+        before = 0
+        for k in np.flatnonzero(taken.any(axis=(1, 2))).tolist():
+            count += k + 1 - before  # block k itself still sees the buffer as it was
+            yield held, count
+            entered, start = taken[k], plan.rows(q + k).start
+            last = plan.every - 1 - np.argmax(entered[::-1], axis=0)
+            held, count, before = np.where(entered.any(axis=0), start + last, held), 0, k + 1
+        count += many - before
+        q += many
+    if count:
+        yield held, count
+
+
 @lru_cache(maxsize=64)
 def _against_all(n: int, plan: Blocks) -> float:
     inverse = np.zeros(n)  # entry t: 1/t, of record t counted from 0, which has t earlier ones
@@ -186,13 +213,30 @@ def _against_all(n: int, plan: Blocks) -> float:
     return math.sqrt(most) / plan.every
 
 
+def shares(policy: str, n: int, plan: Blocks, size: int, seed: int, record: int) -> Vector:
+    """The share of the buffer that ``record`` has before each block, shape (count,)."""
+    if policy == "fifo":
+        starts = plan.begin + plan.every * np.arange(plan.count)
+        first = np.maximum(0, starts - size)
+        return np.where((first <= record) & (record < starts), 1.0 / np.maximum(starts - first, 1), 0.0)
+    found = [(float((held == record).mean()), count) for held, count in runs(policy, n, plan, size, seed)]
+    return np.repeat(np.array([share for share, _ in found]), [count for _, count in found])
+
+
 @lru_cache(maxsize=64)
 def _against_buffer(policy: str, n: int, plan: Blocks, size: int, seed: int) -> tuple[float, int]:
     squares = np.zeros(n)
     squares[plan.begin :] = 1 / plan.every**2
-    for held in buffers(policy, n, plan, size, seed):
-        which, copies = np.unique(held, return_counts=True)
-        squares[which] += (copies / len(held)) ** 2
+    if policy == "fifo":  # a block adds 1/|B|^2 to each of the records just before it
+        starts = plan.begin + plan.every * np.arange(plan.count)
+        first = np.maximum(0, starts - size)
+        each = 1.0 / np.maximum(starts - first, 1) ** 2.0
+        added = np.bincount(first, each, n + 1) - np.bincount(starts, each, n + 1)
+        squares += np.maximum(np.cumsum(added)[:n], 0.0)
+    else:
+        for held, blocks_in_a_row in runs(policy, n, plan, size, seed):
+            which, copies = np.unique(held, return_counts=True)
+            squares[which] += blocks_in_a_row * (copies / len(held)) ** 2
     return math.sqrt(float(squares.max())), int(squares.argmax())
 
 

@@ -149,9 +149,9 @@ def noise_of(t: Tunables, calibrated: Any) -> float:
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any, contraction: float) -> float:
-    """l2 error: the start, and per round the kept entries' noise and the selection's, summed over rounds at the contraction."""
-    select = float(calibrated.scale("peel/select")) * math.log(max(p.d, 2))
-    each = math.sqrt(t.kept) * math.hypot(noise_of(t, calibrated), select)
+    """l2 error: the start, and per round the kept entries' noise, summed over rounds at the contraction. Entries that the selection loses
+    are those below its noise, which is that of the kept entries for an equal share of the budget."""
+    each = math.sqrt(t.kept) * noise_of(t, calibrated)
     return float(contraction**t.T + each / (1 - contraction))
 
 

@@ -6,8 +6,10 @@ Source: 000, section 5.3.5, Algorithm 5.3.43, Theorem 5.3.8. Differences: every 
 (the printed assumption, G-Lipschitz on all of R^d, contradicts restricted strong convexity and fails for the experiment's own loss); the
 ridge term is the same for every record and is added after the noise; the constant c is replaced by exact Gaussian composition of T draws
 of sensitivity 2 G/n (replace-one) or G/n; eta, T and kept come from declared or certified numbers, printed: from constants of the private
-empirical risk. No per-record gradient is stored: its norm is |phi'| |x_i|, so clipping scales phi' and the gradient is one product with
-x, dense or CSR.
+empirical risk.
+No per-record gradient is stored: its norm is |phi'| |x_i|, so clipping scales phi' and the gradient is one product with x, dense or
+CSR. ``step = adaptive`` (default) lengthens eta by the secants of released gradients (:mod:`dpspec.algorithms.steps`); ``step = fixed``
+is the printed step.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from dpspec.algorithms.objective import Objective, margins
 from dpspec.algorithms.sets import Vector, hard_threshold, project_l2
 from dpspec.algorithms.sparse import _central as central
 from dpspec.algorithms.sparse._central import moved, pieces
+from dpspec.algorithms.steps import Steps
 from dpspec.algorithms.sums import Sum
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
@@ -50,11 +53,16 @@ CARD = Card(
         Need("rsc", "utility", "the empirical risk is restricted strongly convex"),
         Need("sparse", "utility", "kept >= (1 + 64 kappa^2) times the sparsity of the minimiser"),
     ),
+    options={"step": ("adaptive", "fixed")},
     tunables={
         "G": Tunable("L else 1", "the certified Lipschitz constant (nothing is clipped then), else a declared radius", minimum=1e-12),
         "kept": Tunable("min(d, k)", "the sparsity of the set; 000 Theorem 5.3.8 needs (1 + 64 kappa^2) k", integer=True, minimum=1),
         "T": Tunable("ceil(2*log(n))", "000 Theorem 5.3.8: O(kappa log(n^2 epsilon^2/k))", integer=True, minimum=1),
-        "eta": Tunable("1/(2*(B + lam)) else 1/2", "000 Theorem 5.3.8: 1/(2 l_s), l_s certified", minimum=0.0),
+        "eta": Tunable(
+            "1/(2*(B + lam)) else 1/2",
+            "000 Theorem 5.3.8: 1/(2 l_s), l_s certified; with step = adaptive the first and the shortest",
+            minimum=0.0,
+        ),
     },
     bounds=(
         Bound(
@@ -64,7 +72,8 @@ CARD = Card(
             "C*log(n)*log(d)*k*log(1/delta)/(n^2*epsilon^2)",
             "claimed",
             "000 Theorem 5.3.8",
-            conditions="in expectation; kept >= (1 + 64 kappa^2) k; G, kappa (at least kappa^2, from kept) and 1/rho left out",
+            conditions="in expectation; step = fixed; kept >= (1 + 64 kappa^2) k; G, kappa (at least kappa^2, from kept) and 1/rho "
+            "left out",
         ),
         Bound(
             "excess-empirical-risk",
@@ -166,9 +175,10 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     w, s = np.zeros(p.d), sensitivity(p, t)
     norms = tuple(row_norms(x) for x, _ in _blocks(records))
+    steps = Steps(t.eta, release.scale("gradient"), adaptive=t.step == "adaptive")
     for _ in range(t.T):
-        g = release.draw("gradient", clipped_gradient(records, w, p, t.G, norms), sensitivity=s)
-        w = into_set(hard_threshold(w - t.eta * (g + p.objective.l2 * w), t.kept), p)
+        g = release.draw("gradient", clipped_gradient(records, w, p, t.G, norms), sensitivity=s) + p.objective.l2 * w
+        w = into_set(hard_threshold(w - steps.after(w, g) * g, t.kept), p)
     return Estimate(w)
 
 
@@ -200,10 +210,13 @@ def clipped_gradient(records: Any, w: Vector, p: Problem, radius: float, norms: 
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
-    """Excess risk: what T steps leave of log 2 or L, and the noise on kept entries, eta (smooth) kept 2 log d s^2."""
+    """Excess risk. Features are taken to spread over all directions, with curvature B/d. Adaptive steps of its inverse: each leaves half
+    the gap (at most log 2 or G), and the noise of the kept entries settles at kept s^2 d/(2 B). Fixed: gradient steps at that curvature."""
     smooth = p.loss.smooth if p.loss is not None and math.isfinite(p.loss.smooth) else 1.0
-    noise = t.eta * (1 + smooth * t.eta) * t.kept * 2 * math.log(p.d / t.kept + 1) * calibrated.scale("gradient") ** 2
-    return float(min(t.G, 1.0) / (1 + t.T * smooth * t.eta) + noise * t.T)
+    curvature, variance, gap = smooth / p.d, t.kept * calibrated.scale("gradient") ** 2, min(t.G, math.log(2))
+    rate = 0.5 if t.step == "adaptive" else max(1 - 2 * curvature * t.eta, 0.0)
+    eta = 1 / curvature if t.step == "adaptive" else t.eta
+    return float(gap * rate**t.T + variance * eta / 2)
 
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:

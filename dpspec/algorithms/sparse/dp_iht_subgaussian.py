@@ -30,6 +30,9 @@ from dpspec.privacy.schedule import Repeat, Tree
 
 _CLIPS = "each record is clipped before it is used"
 
+#: The clip of an entry of standard deviation {}: its cut-off mass exp(-K^2/2) follows the noise of a round.
+_CLIP = "{}*sqrt(2*max(2, log(n*epsilon/(64*kept*log(d + 1)))))"
+
 CARD = Card(
     id="dp-iht-subgaussian",
     title="Sparse regression with sub-Gaussian records by peeling",
@@ -42,19 +45,24 @@ CARD = Card(
     needs=(
         Need("x", "privacy", "|x_j| <= K_x for every entry", enforced_by=_CLIPS),
         Need("y", "privacy", "|y| <= K_y", enforced_by=_CLIPS),
-        Need("sub-gaussian", "utility", "x and y are sub-Gaussian"),
+        Need("sub-gaussian", "utility", "x and y are sub-Gaussian", of=("x", "y")),
         Need("sparse", "utility", "theta has at most k non-zeros and l2 norm at most ball"),
         Need("eigenvalues", "utility", "the covariance of x has its eigenvalues in [eig_min, eig_max]"),
     ),
-    options={"data": ("full", "split"), "clip": ("record", "residual"), **central.PEELING},
+    options={"data": ("full", "split"), "clip": ("residual", "record"), **central.PEELING},
     tunables={
-        "T": Tunable("max(2, ceil(log(n)/2))", "003 Remark 3: O(log n)", integer=True, minimum=1),
-        "kept": Tunable("min(d, 2*k)", "as dp-iht-truncated", integer=True, minimum=1),
+        "T": Tunable(
+            "ceil(3 + log(eig_max/eig_min)) else 4",
+            "003 Remark 3: O(log n); noise grows with T, and each round leaves a third or less of what the spectrum allows",
+            integer=True,
+            minimum=1,
+        ),
+        "kept": Tunable("min(d, k)", "the declared sparsity; a theorem's 72 (eig_max/eig_min)^2 k keeps noise", integer=True, minimum=1),
         "ball": Tunable("w_radius else 1", "|theta| <= 1", minimum=1e-12),
         "eta": Tunable("2/(eig_min + eig_max) else 0.7", "the best step of the declared spectrum", minimum=0.0),
         "K_x": Tunable(
-            "min(x_linf, sigma_x*sqrt(2*log(n*d))) else x_linf else sigma_x*sqrt(2*log(n*d)) else sigma*sqrt(2*log(n*d))",
-            "the largest of n d coordinates",
+            f"min(x_linf, {_CLIP.format('sigma_x')}) else x_linf else {_CLIP.format('sigma_x')} else {_CLIP.format('sigma')}",
+            "two standard deviations, and more where the noise is so small that what is cut off would show",
             minimum=1e-12,
         ),
         "K_y": Tunable(
@@ -63,8 +71,8 @@ CARD = Card(
             minimum=1e-12,
         ),
         "tau_res": Tunable(
-            "2*sigma_y*sqrt(2*log(n)) else 2*sigma*sqrt(2*log(n)) else 2*K_y",
-            "ours, for clip = residual: the largest of n residuals",
+            "5/4*sigma_y else 5/4*sigma else K_y/2",
+            "ours, for clip = residual: at theta = 0 the residual is y; noise with mean-zero x is clipped without bias (Huber)",
             minimum=1e-12,
         ),
         "selecting": central.WEIGHT,
@@ -146,7 +154,9 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
-    return central.predicted(p, t, calibrated, 0.3)
+    """A round leaves a tenth, or what it leaves at the middle of the declared spectrum."""
+    middle = math.sqrt(p.facts.get("eig_min", 1.0) * p.facts.get("eig_max", 1.0))
+    return central.predicted(p, t, calibrated, min(max(0.1, abs(1 - t.eta * middle)), 0.95))
 
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:

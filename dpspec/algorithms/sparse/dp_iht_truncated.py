@@ -32,6 +32,9 @@ from dpspec.privacy.schedule import Tree
 
 _SHRINKS = "each record's entries are shrunk at K before they are used"
 
+_SCALE = "moment_bound_x^(1/moment_order_x)"
+_LEVEL = "(n*epsilon/(32*kept*T))^(1/8)"
+
 CARD = Card(
     id="dp-iht-truncated",
     title="Heavy-tailed sparse regression by shrinkage and peeling",
@@ -44,17 +47,30 @@ CARD = Card(
     needs=(
         Need("x", "privacy", "|x_j| <= K for every entry", enforced_by=_SHRINKS),
         Need("y", "privacy", "|y| <= K", enforced_by=_SHRINKS),
-        Need("moment", "utility", "fourth moments of the entries of x and of y are bounded"),
+        Need("moment", "utility", "fourth moments of the entries of x and of y are bounded", of=("x", "y")),
         Need("sparse", "utility", "theta has at most k non-zeros and l2 norm at most 1/2"),
         Need("eigenvalues", "utility", "the covariance of x has its eigenvalues in [eig_min, eig_max]"),
     ),
     options=central.PEELING,
     tunables={
-        "T": Tunable("max(2, ceil(log(n)/2))", "003 Theorem 7: O((gamma/mu) log n)", integer=True, minimum=1),
-        "kept": Tunable("min(d, 2*k)", "003 Theorem 7 needs 72 (gamma/mu)^2 k; the noise grows with it", integer=True, minimum=1),
+        "T": Tunable(
+            "max(2, ceil(2*log(1 + eig_max/eig_min))) else 4",
+            "003 Theorem 7: O((gamma/mu) log n); a round has 1/T of the records",
+            integer=True,
+            minimum=1,
+        ),
+        "kept": Tunable("min(d, k)", "the declared sparsity; 003 Theorem 7 needs 72 (gamma/mu)^2 k; noise", integer=True, minimum=1),
         "ball": Tunable("w_radius else 1", "003 Algorithm 3: the unit ball", minimum=1e-12),
-        "eta": Tunable("2/(3*eig_max) else 2/3", "003 Theorem 7: 2/(3 gamma), gamma declared", minimum=0.0),
-        "K": Tunable("(n*epsilon/(kept*T))^(1/4)", "003 Theorem 7 (not confirmed: see the module's text)", minimum=1e-12),
+        "eta": Tunable(
+            "2/(eig_min + eig_max) else 2/(3*eig_max) else 2/3",
+            "best step of the declared spectrum (003 Theorem 7: 2/(3 gamma))",
+            minimum=0.0,
+        ),
+        "K": Tunable(
+            f"min(x_linf, {_SCALE}*{_LEVEL}) else x_linf else {_SCALE}*{_LEVEL} else 3/2*{_LEVEL}",
+            "spread times what balances noise K^2 and a bias that falls like K^-6 (003 Theorem 7: (n epsilon/(kept T))^(1/4), for K^-2)",
+            minimum=1e-12,
+        ),
         "selecting": central.WEIGHT,
     },
     bounds=(
@@ -147,9 +163,11 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
-    """Noise of the rounds and a clipping bias sqrt(kept)/K^2 at unit moments."""
-    bias = math.sqrt(t.kept) * p.facts.get("moment_bound_x", p.facts.get("moment_bound", 1.0)) / t.K**2
-    return float(central.predicted(p, t, calibrated, 0.4) + bias)
+    """l2 error: noise of the rounds, and the mass sqrt(kept) (spread/K)^6 of what the shrinkage cuts off."""
+    spread = p.facts.get("moment_bound_x", 1.0) ** (1 / p.facts.get("moment_order_x", 2.0))
+    middle = math.sqrt(p.facts.get("eig_min", 1.0) * p.facts.get("eig_max", 1.0))
+    left = min(max(0.1, abs(1 - t.eta * middle)), 0.95)
+    return float(central.predicted(p, t, calibrated, left) + math.sqrt(t.kept) * (spread / t.K) ** 6)
 
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:

@@ -67,16 +67,25 @@ CARD = Card(
     needs=(
         Need("x", "privacy", "a record has bounded influence", enforced_by=_BOUNDED),
         Need("y", "privacy", "a record has bounded influence", enforced_by=_BOUNDED),
-        Need("moment", "utility", "coordinates of the gradient have second moments at most moment_bound (tau) on sparse w"),
+        Need(
+            "moment", "utility", "coordinates of the gradient have second moments at most moment_bound (tau) on sparse w", of=("gradient",)
+        ),
         Need("rsc", "utility", "the population risk is restricted strongly convex and smooth"),
         Need("sparse", "utility", "kept >= C (gamma/mu)^2 k"),
     ),
     options=central.PEELING,
     tunables={
-        "T": Tunable("max(2, ceil(log(n)/2))", "003 Theorem 8: O((gamma/mu) log n)", integer=True, minimum=1),
+        "T": Tunable(
+            "4",
+            "003 Theorem 8: O((gamma/mu) log n); a round has 1/T of the records",
+            integer=True,
+            minimum=1,
+        ),
         "kept": Tunable("min(d, k)", "the sparsity of the set; 003 Theorem 8 needs C (gamma/mu)^2 k", integer=True, minimum=1),
         "eta": Tunable(
-            "2/(3*(B + lam)) else 2/(3*(eig_max + lam)) else 2/3", "003 Theorem 8: 2/(3 gamma), certified or declared", minimum=0.0
+            "2/(max(3, kept)*B/d + 3*lam) else 2/(3*(eig_max + lam)) else 2/3",
+            "003 Theorem 8: 2/(3 gamma), gamma = B/d that of one coordinate |x_j| <= r where B is that of d; stable for any kept ones",
+            minimum=0.0,
         ),
         "tau": Tunable(
             "moment_bound_gradient^(2/moment_order_gradient) else moment_bound^(2/moment_order) else 1",
@@ -85,8 +94,8 @@ CARD = Card(
         ),
         "beta": Tunable("1", "003: O(1)", minimum=0.05, maximum=100.0),
         "scale": Tunable(
-            "sqrt(tau*n*epsilon/(T*sqrt(kept*log(1/delta))*log(d + 1))) else sqrt(tau*n*epsilon/(T*kept*log(d + 1)))",
-            "balances the bias tau/scale and the noise (order check of 003 Theorem 8)",
+            "sqrt(tau)*(n*epsilon/(T*sqrt(kept*log(1/delta))*log(d + 1)))^(3/8) else sqrt(tau)*(n*epsilon/(T*kept*log(d + 1)))^(3/8)",
+            "between the balance with a bias tau/scale (exponent 1/2; order check of 003 Theorem 8) and one that falls faster (1/4)",
             minimum=1e-12,
         ),
         "selecting": central.WEIGHT,
@@ -184,8 +193,8 @@ def robust_gradient(x: Any, y: Vector, w: Vector, p: Problem, t: Tunables) -> Ve
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
-    """Excess risk: half the square of noise and bias tau/scale on the kept entries, over the step."""
-    error = central.predicted(p, t, calibrated, 0.4) + math.sqrt(t.kept) * t.tau / t.scale * t.eta
+    """Excess risk: half the square of noise and bias tau^(3/2)/scale^2 on the kept entries, over the step."""
+    error = central.predicted(p, t, calibrated, 0.1) + math.sqrt(t.kept) * t.tau**1.5 / t.scale**2 * t.eta
     return float(error**2 / (2 * t.eta))
 
 

@@ -15,9 +15,13 @@ The radius is no privacy parameter: the channel scales whatever it is given into
 record and any theta that the server may send. Too small a radius costs unbiasedness: ``radius = thesis`` (C*sqrt(d), C the declared
 noise bound) is kept to show that, with the clipping that the thesis lacks.
 
-``clip = residual`` is not from the documents: users of batch t are independent of theta_{t-1}, so the residual <x, theta> - y is
-O(sigma sqrt(log n)) with high probability; clipping it at tau_res gives R = sqrt(d)*tau1*tau_res and the rate sqrt(d k/n)/epsilon
-up to logarithms, which is that of the lower bound.
+``clip = residual`` (default) is not from the documents: the client scales x into the l2 ball of radius r and clips its residual
+<x, theta> - y at tau_res, so R = min(r, sqrt(d)*tau1)*tau_res, and the rate is sqrt(d k/n)/epsilon, that of the lower bound. Neither
+clip moves the point where the mean gradient is 0, as long as the noise of y is symmetric given x: at theta it is E s(x) x clip(noise) = 0.
+They only shorten steps. So r = sigma_x sqrt(d) and tau_res = sigma_y, the sizes of a usual record, are the defaults, and not the largest of
+n records: for Gaussian ones a step then goes 0.65 (noise of the size of y) to 1 of the way, times eta = 1.1. What is left after
+T rounds is 0.2^T or less, what the last round adds grows like sqrt(T): T is where the first falls below the second at 8^-T.
+``clip = gradient`` with kept = 8*k, T = log n is the printed algorithm.
 
 Theorem 34 (general covariance) also needs a start within sqrt(eig_min/(2 eig_max)) of theta; 0 is one only for a short theta.
 """
@@ -26,21 +30,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
-from dpspec.algorithms.sets import Vector, hard_threshold, project_l2, shrink, unkept
+from dpspec.algorithms.sets import Vector, hard_threshold, project_l2, unkept
 from dpspec.algorithms.sparse.nldp_sparse_linear_regression import TAU1
-from dpspec.models.door import Door
+from dpspec.models.door import Door, Told
+from dpspec.models.features import Feature, LinearGradient
 from dpspec.models.rows import Rows
 from dpspec.privacy.channels.hemisphere import Hemisphere
 from dpspec.privacy.schedule import Disjoint, Draw, Tree
 
 _CLIPS = "each client clips its own record and scales its gradient into the ball of the channel"
 _EVIDENCE = "tests/algorithms/test_ldp_iht.py::"
+
+LENGTH: Final = "min(x_l2, sigma_x*sqrt(d)) else x_l2 else sigma_x*sqrt(d) else sigma*sqrt(d) else sqrt(d)*tau1"
+LENGTH_SOURCE: Final = "ours, for clip = residual: the root of E|x|^2, at most"
+_EQUAL: Final = "log(1 + n*min(epsilon, 1)^2/(d*k))/(2*log(8))"
+ROUNDS: Final = " else ".join(f"max(2, min(ceil(log(n)), ceil({a}{_EQUAL})))" for a in ("(eig_max/eig_min)*", ""))
+ROUNDS_SOURCE: Final = "what is left of the start is as small as the noise sqrt(d k/n)/epsilon; 004 Theorem 7: T = O(log n)"
 
 CARD = Card(
     id="ldp-iht",
@@ -58,7 +69,7 @@ CARD = Card(
     needs=(
         Need("x", "privacy", "the gradient has l2 norm at most R", enforced_by=_CLIPS),
         Need("y", "privacy", "the gradient has l2 norm at most R", enforced_by=_CLIPS),
-        Need("sub-gaussian", "utility", "x and y are sub-Gaussian"),
+        Need("sub-gaussian", "utility", "x and y are sub-Gaussian", of=("x", "y")),
         Need("sparse", "utility", "theta has at most k non-zeros and l2 norm at most 1"),
         Need(
             "isotropic",
@@ -66,23 +77,24 @@ CARD = Card(
             "the covariance of x is the identity; for covariance = general, its eigenvalues are in [eig_min, eig_max]",
         ),
     ),
-    options={"covariance": ("isotropic", "general"), "clip": ("gradient", "residual"), "radius": ("rectified", "thesis")},
+    options={"covariance": ("isotropic", "general"), "clip": ("residual", "gradient"), "radius": ("rectified", "thesis")},
     tunables={
-        "T": Tunable("ceil(log(n))", "004 Theorem 7: T = O(log n)", integer=True, minimum=1),
+        "T": Tunable(ROUNDS, ROUNDS_SOURCE, integer=True, minimum=1),
         "tau1": Tunable(TAU1, "004 Theorem 7: O(sigma sqrt(log n)) (constant ours: the maximum of n d coordinates)", minimum=1e-12),
         "tau2": Tunable(
             "min(y_abs, sigma_y*sqrt(2*log(n))) else y_abs else sigma_y*sqrt(2*log(n)) else sigma*sqrt(2*log(n))",
             "004 Theorem 7: O(sigma sqrt(log n)) (constant ours: the maximum of n responses)",
             minimum=1e-12,
         ),
+        "r": Tunable(LENGTH, LENGTH_SOURCE, minimum=1e-12),
         "tau_res": Tunable(
-            "2*sigma_x*sqrt(2*log(n)) else 2*sigma*sqrt(2*log(n)) else 2*sqrt(2*log(n))",
-            "ours, for clip = residual: the largest of n sub-Gaussian residuals at |theta_t - theta| <= 2",
+            "min(y_abs, sigma_y) else sigma_y else sigma else min(y_abs, 2*sigma_x) else y_abs else 2*sigma_x else 1",
+            "ours, for clip = residual: the size of y, which residuals are below for |theta_t - theta| <= |theta|",
             minimum=1e-12,
         ),
-        "kept": Tunable("min(d, 8*k)", "004 Theorem 7: k' = 8 k", integer=True, minimum=1),
+        "kept": Tunable("k", "the sparsity; 004 Theorem 7: 8 k, for worst-case designs", integer=True, minimum=1),
         "kept_general": Tunable("min(d, 72*(eig_max/eig_min)^2*k) else min(d, 8*k)", "004 Theorem 34", integer=True, minimum=1),
-        "eta": Tunable("1", "004 Theorem 7: between 0.794 and 1.169 for RIP 0.1", minimum=0.0),
+        "eta": Tunable("1.1", "004 Theorem 7: between 0.794 and 1.169 for RIP 0.1; clipped steps are a little short", minimum=0.0),
         "eta_general": Tunable("2/(3*eig_max) else 1", "004 Theorem 34", minimum=0.0),
     },
     bounds=(
@@ -192,7 +204,7 @@ def gradient_radius(p: Problem, t: Tunables) -> float:
     if t.radius == "thesis":
         return math.sqrt(p.d) * p.facts["noise_bound"]
     if t.clip == "residual":
-        return math.sqrt(p.d) * float(t.tau1) * float(t.tau_res)
+        return min(float(t.r), math.sqrt(p.d) * float(t.tau1)) * float(t.tau_res)
     kept, ball = (t.kept_general, 2.0) if t.covariance == "general" else (t.kept, 1.0)
     return math.sqrt(p.d) * float(t.tau1) * (ball * math.sqrt(kept) * float(t.tau1) + float(t.tau2))
 
@@ -205,30 +217,38 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     kept, eta, ball = (t.kept_general, t.eta_general, 2.0) if t.covariance == "general" else (t.kept, t.eta, 1.0)
     theta = np.zeros(p.d)
     for x, y in records.rounds(t.T):  # disjoint users
-        gradient = release.mean_blocks("gradient", gradients(x, y, theta, t))
+        gradient = release.mean_blocks("gradient", Told(gradients(x, y, theta, t), {"theta": theta}))
         theta = project_l2(hard_threshold(theta - eta * gradient, kept), ball)
     return Estimate(theta)
 
 
 def gradients(x: Any, y: Vector, theta: Vector, t: Tunables, rows: int = 65_536) -> Iterator[Vector]:
     """What the clients of one batch hold before the channel, in blocks (users, d). Each row looks at one record only."""
+    held = client_of(t)
     for start in range(0, len(y), rows):
         block = x[start : start + rows]
-        clipped = shrink(block if isinstance(block, np.ndarray) else block.toarray(), t.tau1)
-        residual = clipped @ theta - shrink(y[start : start + rows], t.tau2)
-        if t.clip == "residual":
-            residual = shrink(residual, t.tau_res)
-        clipped *= residual[:, None]
-        yield clipped
+        yield held.gradients(block if isinstance(block, np.ndarray) else block.toarray(), y[start : start + rows], theta)
+
+
+def client_of(t: Tunables) -> LinearGradient:
+    residual = t.clip == "residual"
+    return LinearGradient(float(t.tau1), float(t.tau2), float(t.tau_res) if residual else 0.0, float(t.r) if residual else 0.0)
+
+
+def client(p: Problem, t: Tunables) -> dict[str, Feature]:
+    return {"gradient": client_of(t)}
 
 
 # --------------------------------------------------------------------------------------------------- what is known beforehand
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
-    """l2 error: 2^-T for the start, plus the noise that survives: kept entries, each the largest of about d, twice (contraction 1/2)."""
+    """l2 error: what is left of the start, 5^-T (clip = residual) or 2^-T, plus the noise of kept entries. The last round's stays; where
+    steps are of the printed kind and not of the whole way, it counts twice, and the largest of d entries are kept."""
     kept, eta = (t.kept_general, t.eta_general) if t.covariance == "general" else (t.kept, t.eta)
     per_entry = calibrated.scale("gradient") / math.sqrt(p.d * (p.n // t.T))
+    if t.clip == "residual" and t.covariance == "isotropic":
+        return float(0.2**t.T + eta * math.sqrt(kept) * per_entry)
     noise: float = 2 * eta * math.sqrt(kept) * per_entry * math.sqrt(2 * math.log(max(p.d / kept, 1.0) + 1))
     return float(0.5**t.T + noise)
 

@@ -10,7 +10,9 @@ the server averages, steps, keeps ``kept`` entries and projects on the l2 ball o
     R = sqrt(d)*tau1*b*(b*ball*sqrt(kept)*tau1 + y_clip).
 
 The radius is no privacy parameter: the client scales whatever gradient it holds into the ball, so the report is epsilon-LDP for any record,
-any theta and any link. ``clip = residual`` (not from the documents, as in ldp-iht) clips f(<x, theta>) - y at tau_res.
+any theta and any link. ``clip = residual`` (default, not from the documents; argument in ldp-iht) scales x into the ball of radius r and
+clips f(<x, theta>) - y at tau_res: R = min(r, sqrt(d)*tau1)*b*tau_res, a usual record's and not the largest of n, with shorter steps and
+a fixed point that stays. ``clip = gradient`` with T = log n is the printed algorithm with its radius corrected.
 """
 
 from __future__ import annotations
@@ -25,9 +27,11 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.sets import Vector, hard_threshold, project_l2, shrink, unkept
 from dpspec.algorithms.sparse import _link as links
+from dpspec.algorithms.sparse.ldp_iht import LENGTH, LENGTH_SOURCE, ROUNDS, ROUNDS_SOURCE
 from dpspec.algorithms.sparse.nldp_sparse_linear_regression import TAU1
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
+from dpspec.numeric.norms import clip_rows
 from dpspec.privacy.channels.hemisphere import Hemisphere
 from dpspec.privacy.schedule import Disjoint, Draw, Tree
 
@@ -50,10 +54,10 @@ CARD = Card(
         Need("rip", "utility", "each batch has RIP of order kept + k with D <= (9 a^2 - 5 b^2)/(9 a^2 + 5 b^2)"),
         Need("sparse", "utility", "theta has at most k non-zeros and l2 norm at most ball"),
     ),
-    options={"clip": ("gradient", "residual")},
+    options={"clip": ("residual", "gradient")},
     tunables={
         **links.SLOPES,
-        "T": Tunable("ceil(log(n))", "000 Theorem 5.3.9: O(log n)", integer=True, minimum=1),
+        "T": Tunable(ROUNDS, ROUNDS_SOURCE.replace("004 Theorem 7", "000 Theorem 5.3.9"), integer=True, minimum=1),
         "tau1": Tunable(TAU1, "x of the thesis lies in the cube (1); else the maximum of n d coordinates", minimum=1e-12),
         "ball": Tunable("w_radius else 1", "000: |theta| <= 1", minimum=1e-12),
         "y_clip": Tunable(
@@ -62,12 +66,13 @@ CARD = Card(
             "half-width of the responses around f(0)",
             minimum=1e-12,
         ),
+        "r": Tunable(LENGTH, LENGTH_SOURCE, minimum=1e-12),
         "tau_res": Tunable(
-            "2*slope_max*sqrt(2*log(n))",
-            "ours, for clip = residual: the largest of n sub-Gaussian residuals at |theta_t - theta| <= 2",
+            "slope_max*ball*sigma_x/2 + noise_bound else slope_max*ball*sigma_x/2 else slope_max*ball*sigma/2 else slope_max*ball",
+            "ours, for clip = residual: half of the size of f(<x, theta>) - y at theta_t = 0; first steps are shorter, last ones not",
             minimum=1e-12,
         ),
-        "kept": Tunable("min(d, 2*k)", "000 Theorem 5.3.9 needs 8 k; the radius and the noise grow with it", integer=True, minimum=1),
+        "kept": Tunable("k", "the sparsity; 000 Theorem 5.3.9: 8 k, for worst-case designs", integer=True, minimum=1),
         "eta": links.ETA,
     },
     bounds=(
@@ -135,8 +140,9 @@ def accepts(p: Problem, t: Tunables) -> str | None:
 
 def gradient_radius(p: Problem, t: Tunables) -> float:
     """R: the largest l2 norm of a clipped user's gradient."""
-    residual = t.tau_res if t.clip == "residual" else t.slope_max * t.ball * math.sqrt(t.kept) * t.tau1 + t.y_clip
-    return float(math.sqrt(p.d) * t.tau1 * t.slope_max * residual)
+    if t.clip == "residual":
+        return float(min(t.r, math.sqrt(p.d) * t.tau1) * t.slope_max * t.tau_res)
+    return float(math.sqrt(p.d) * t.tau1 * t.slope_max * (t.slope_max * t.ball * math.sqrt(t.kept) * t.tau1 + t.y_clip))
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:
@@ -162,11 +168,14 @@ def gradients(x: Any, y: Vector, theta: Vector, t: Tunables, slope: links.Slope,
         if t.clip == "residual":
             f_prime = slope(u, np.zeros_like(u)) - slope(u, np.ones_like(u))
             factor = shrink(factor / f_prime, t.tau_res) * f_prime
+            clipped = clip_rows(clipped, t.r)
         clipped *= factor[:, None]
         yield clipped
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
-    """l2 error: 2^-T for the start plus the noise that the kept entries carry, twice (contraction 1/2)."""
+    """l2 error: what is left of the start, 5^-T (clip = residual) or 2^-T, plus the noise of kept entries, as in ldp-iht."""
     per_entry = calibrated.scale("gradient") / math.sqrt(p.d * (p.n // t.T))
+    if t.clip == "residual":
+        return float(0.2**t.T * t.ball + t.eta * math.sqrt(t.kept) * per_entry)
     return float(0.5**t.T * t.ball + 2 * t.eta * math.sqrt(t.kept * 2 * math.log(p.d / t.kept + 1)) * per_entry)

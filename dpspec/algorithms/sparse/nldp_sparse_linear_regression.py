@@ -13,12 +13,16 @@ the guarantee holds for any data. Differences from the printed version:
 * The sensitivity of the matrix draw is sqrt(2) r^2 (upper triangle), printed 2 r^2.
 * ``product = ball`` (default): x is clipped in the l2 ball for the vector too, sensitivity 2 r tau2; ``product = cube``: coordinates
   at tau1 as printed, 2 sqrt(d) tau1 tau2, larger whenever r < sqrt(d) tau1.
-* r is sigma (sqrt(d) + sqrt(2 log n)), which a sub-Gaussian x exceeds about once in n records; printed: O(sigma sqrt(d log n)).
+* ``product = ball`` scales x and y *together*, by min(1, r/|x|): the scaled pair obeys y = <theta, x> + noise like the record itself, so a
+  short r has no bias, whatever the law of x is. The error is that of r^2 over the least eigenvalue of the scaled x, which hardly depends
+  on r up to sigma sqrt(d) and grows beyond; that is the default. Printed: O(sigma sqrt(d log n)), which nothing exceeds, and up to a factor
+  of log n above. tau2 then cuts the responses, a bias of about P(|y| > tau2): the default makes that a small part of the noise.
 * S is symmetric but can be indefinite (at d = 20 up to n = 1e9 with the printed constants). ``spectrum`` repairs it: ``floor`` raises
   its eigenvalues to the declared eig_min or to the operator norm of the noise, whichever is larger; ``psd`` inverts its positive
   part only; ``none`` solves as printed. All are post-processing.
 * The threshold is computed from the planned noise: lam_j = threshold * sqrt(2 log(2 d)) * sd_j, sd_j the standard deviation that
-  the two noises give to (S^{-1} b)_j when |theta| <= 1. The paper leaves its constant open.
+  the two noises give to (S^{-1} b)_j when |theta| <= 1. The paper leaves its constant open; the default makes lam_j/sd_j the
+  sqrt(2 log(d/k)) of least risk for k of d entries, 0 for k = d. With ``threshold = 1`` no entry outside the support stays.
 * Heavy-tailed responses (only E|y|^q <= M declared, q = 2p): tau2 makes the clipping bias, about M tau2^{1-q} for x of unit scale, equal
   to the noise 2 r tau2/(mu sqrt(n)). Theorem 5 takes (n epsilon^2/log d)^{1/q}, with which the noise dominates: rate n^{-1/2 + 1/q} in
   place of n^{-1/2 + 1/(2q)}.
@@ -37,6 +41,7 @@ from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.sets import Vector, soft_threshold, unkept
 from dpspec.models.door import Door
+from dpspec.models.features import Feature, Pair, Record, ScaledPair
 from dpspec.models.rows import Rows
 from dpspec.privacy.channels.gaussian_ball_product import GaussianBallProduct
 from dpspec.privacy.channels.gaussian_outer import GaussianOuter
@@ -57,6 +62,12 @@ TAU2_SOURCE: Final = (
 RADIUS: Final = (
     "min(x_l2, sigma_x*(sqrt(d) + sqrt(2*log(n)))) else x_l2 else sigma_x*(sqrt(d) + sqrt(2*log(n))) else sigma*(sqrt(d) + sqrt(2*log(n)))"
 )
+PAIR_TAU2: Final = TAU2.replace("sigma_y*sqrt(2*log(n))", "sigma_y*sqrt(2*log(2 + epsilon*sqrt(n)/d))")
+PAIR_TAU2_SOURCE: Final = "a share of about d/(epsilon sqrt(n)) of the responses is cut, below the noise; " + TAU2_SOURCE
+PAIR_RADIUS: Final = "min(x_l2, sigma_x*sqrt(d)) else x_l2 else sigma_x*sqrt(d) else sigma*sqrt(d)"
+PAIR_RADIUS_SOURCE: Final = "the root of E|x|^2, at most: x and y are scaled together, without bias; 004 Theorem 3: O(sigma sqrt(d log n))"
+THRESHOLD: Final = "sqrt(log(max(d/k, 1))/log(2*d)) else 1"
+THRESHOLD_SOURCE: Final = "multiple of sqrt(2 log(2 d)) sd: least risk of soft thresholds for k of d entries (constant open in 004)"
 SPECTRUM: Final = ("floor", "psd", "none")
 PRODUCT: Final = ("ball", "cube")
 
@@ -79,13 +90,13 @@ CARD = Card(
     options={"product": PRODUCT, "spectrum": SPECTRUM},
     tunables={
         "tau1": Tunable(TAU1, "004 Theorem 3: O(sigma sqrt(log n)); used by product = cube", minimum=1e-12),
-        "r": Tunable(RADIUS, "concentration of |x|_2; 004 Theorem 3: O(sigma sqrt(d log n))", minimum=1e-12),
+        "r": Tunable(PAIR_RADIUS, PAIR_RADIUS_SOURCE, minimum=1e-12),
         "strength": Tunable(STRENGTH, STRENGTH_SOURCE),
-        "tau2": Tunable(TAU2, TAU2_SOURCE, minimum=1e-12),
+        "tau2": Tunable(PAIR_TAU2, PAIR_TAU2_SOURCE, minimum=1e-12),
         "weight": Tunable(
             "r/(r + sqrt(2)*tau2)", "share of the matrix draw: least variance of b - S theta at |theta| = 1", minimum=1e-6, maximum=1 - 1e-6
         ),
-        "threshold": Tunable("1", "multiple of the noise quantile sqrt(2 log(2 d)) sd (constant open in 004)", minimum=0.0),
+        "threshold": Tunable(THRESHOLD, THRESHOLD_SOURCE, minimum=0.0),
     },
     bounds=(
         Bound(
@@ -96,7 +107,7 @@ CARD = Card(
             "proved",
             "004 Theorem 3",
             probability="1 - C*d^(-1) - exp(-d)",
-            conditions="n >= C*max(d^4/(epsilon^2*kappa_inf^2), d^3/(epsilon^2*lambda_min^2)), logs left out",
+            conditions="threshold = 1; n >= C*max(d^4/(epsilon^2*kappa_inf^2), d^3/(epsilon^2*lambda_min^2)), logs left out",
             regime="C*max(d^4/(epsilon^2*kappa_inf^2), d^3/(epsilon^2*eig_min^2)) else C*d^3/(epsilon^2*eig_min^2)"
             " else C*d^3/(epsilon^2*sigma_x^4) else C*d^3/(epsilon^2*sigma^4)",  # eig_min <= sigma^2: less n is certainly too little
         ),
@@ -187,20 +198,35 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     )
 
 
+def client(p: Problem, t: Tunables) -> dict[str, Feature]:
+    return {"covariance": Record(), "xy": ScaledPair(float(t.r)) if t.product == "ball" else Pair()}
+
+
 def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
-    s, b = release.mean_blocks_many(("covariance", "xy"), dense_blocks(records))
+    s, b = release.mean_blocks_many(("covariance", "xy"), dense_blocks(records, t.r if t.product == "ball" else None))
     noise = (release.scale("covariance") / math.sqrt(p.n), release.scale("xy") / math.sqrt(p.n))
-    inverse = repaired_inverse(s, t.spectrum, max(p.facts.get("eig_min", 0.0), operator_norm(noise[0], p.d)))
+    inverse = repaired_inverse(s, t.spectrum, max(least_eigenvalue(p, t, 0.0), operator_norm(noise[0], p.d)))
     return solve(inverse, b, noise, t.threshold)
 
 
 # ------------------------------------------------------------------------------------------------ pieces, post-processing
 
 
-def dense_blocks(records: Any, rows: int = 8192) -> Any:
-    """Blocks (x, y) with dense x, small enough for the processor's cache."""
+def dense_blocks(records: Any, r: float | None = None, rows: int = 8192) -> Any:
+    """Blocks (x, y) with dense x, small enough for the processor's cache: what each client hands to its channels. With ``r`` y is
+    multiplied by the factor min(1, r/|x|) by which the channels scale x."""
     for x, y in records.blocks(rows):
-        yield (x if isinstance(x, np.ndarray) else x.toarray()), y
+        dense = x if isinstance(x, np.ndarray) else x.toarray()
+        yield dense, (y if r is None else ScaledPair(r).scaled(dense, y))
+
+
+def least_eigenvalue(p: Problem, t: Tunables, otherwise: float) -> float:
+    """About the least eigenvalue of the second moment of the scaled x: eig_min (where it is not declared ``otherwise``) times the share
+    r^2/(r^2 + E|x|^2) that is left of a record of that length at least; all of it where no record is longer than r."""
+    low, size = float(p.facts.get("eig_min", otherwise)), p.facts.get("sigma_x", p.facts.get("sigma", math.inf)) * math.sqrt(p.d)
+    if t.product != "ball" or t.r >= p.facts.get("x_l2", math.inf) * (1 - 1e-12) or not math.isfinite(size):
+        return low
+    return float(low * t.r**2 / (t.r**2 + size**2))
 
 
 def operator_norm(sd: float, d: int) -> float:
@@ -233,15 +259,21 @@ def solve(inverse: Vector, b: Vector, noise: tuple[float, float], threshold: flo
 # --------------------------------------------------------------------------------------------------- what is known beforehand
 
 
+def soft_risk(k: float, d: int, tau: float) -> float:
+    """The largest mean squared error of soft thresholding d normal numbers at tau deviations, k of their means not 0, in variances."""
+    outside = 2 * ((1 + tau**2) * math.erfc(tau / math.sqrt(2)) / 2 - tau * math.exp(-(tau**2) / 2) / math.sqrt(2 * math.pi))
+    return float(k * (1 + tau**2) + (d - k) * max(outside, 0.0))
+
+
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
-    """l2 error 2 sqrt(k) lam of Lemma 29 (its tighter form) with the threshold that ``run`` would use at a covariance eig_min I (or I)."""
+    """l2 error of soft thresholding at the noise that ``run`` would see for a covariance eig_min I (or I)."""
     sd = math.hypot(calibrated.scale("covariance"), calibrated.scale("xy")) / math.sqrt(p.n)
-    low = max(p.facts.get("eig_min", 1.0), operator_norm(calibrated.scale("covariance") / math.sqrt(p.n), p.d))
-    return 2 * math.sqrt(p.facts.get("k", p.d)) * math.sqrt(2 * math.log(2 * p.d)) * sd / low
+    low = max(least_eigenvalue(p, t, 1.0), operator_norm(calibrated.scale("covariance") / math.sqrt(p.n), p.d))
+    return math.sqrt(soft_risk(p.facts.get("k", p.d), p.d, t.threshold * math.sqrt(2 * math.log(2 * p.d)))) * sd / low
 
 
 def warnings(p: Problem, t: Tunables, calibrated: Any) -> list[str]:
-    low = p.facts.get("eig_min", 1.0)
+    low = least_eigenvalue(p, t, 1.0)
     noise = operator_norm(calibrated.scale("covariance") / math.sqrt(p.n), p.d)
     if noise <= low / 2:
         return []

@@ -5,7 +5,8 @@
 
 Source: 004, section 3.2 and Appendix E.2, Algorithm 3, Theorem 4. The whole budget goes to the one draw (analytic calibration; the
 printed variance is illegible in the document and follows from the sensitivity). The public covariance is free of noise, so n of
-order d is enough where the private one needs d^3 to d^4.
+order d is enough where the private one needs d^3 to d^4. ``product = ball`` scales x and y together, as in nldp-sparse-linear-regression
+(argument there), and S is taken of public rows scaled in the same way; ``cube`` is as printed.
 
 Theorem 4's proof bounds the error of the PUBLIC covariance by sqrt(log d/n); it is sqrt(log d/m), so a term C sqrt(k log d/m) belongs
 to the bound and m must grow with n epsilon^2/(d log^2 n log(1/delta)) for the printed rate.
@@ -21,9 +22,11 @@ import numpy as np
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
+from dpspec.algorithms.sets import Vector
 from dpspec.algorithms.sparse import nldp_sparse_linear_regression as private
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
+from dpspec.numeric.norms import clip_rows
 from dpspec.privacy.schedule import Draw, Tree
 
 _CLIPS = "each client clips its own record"
@@ -40,16 +43,16 @@ CARD = Card(
     needs=(
         Need("x", "privacy", "|x|_2 <= r", enforced_by=_CLIPS),
         Need("y", "privacy", "|y| <= tau2", enforced_by=_CLIPS),
-        Need("sub-gaussian", "utility", "x (private and public, one law) and y are sub-Gaussian"),
+        Need("sub-gaussian", "utility", "x (private and public, one law) and y are sub-Gaussian", of=("x", "y")),
         Need("sparse", "utility", "theta has at most k non-zeros and |theta|_1 <= 1"),
     ),
     options={"product": private.PRODUCT},
     tunables={
         "tau1": Tunable(private.TAU1, "004 Theorem 4: O(sigma sqrt(log n)); used by product = cube", minimum=1e-12),
-        "r": Tunable(private.RADIUS, "concentration of |x|_2", minimum=1e-12),
+        "r": Tunable(private.PAIR_RADIUS, private.PAIR_RADIUS_SOURCE, minimum=1e-12),
         "strength": Tunable(STRENGTH, STRENGTH_SOURCE),
-        "tau2": Tunable(private.TAU2, private.TAU2_SOURCE, minimum=1e-12),
-        "threshold": Tunable("1", "multiple of the noise quantile sqrt(2 log(2 d)) sd (constant open in 004)", minimum=0.0),
+        "tau2": Tunable(private.PAIR_TAU2, private.PAIR_TAU2_SOURCE, minimum=1e-12),
+        "threshold": Tunable(private.THRESHOLD, private.THRESHOLD_SOURCE, minimum=0.0),
     },
     bounds=(
         Bound(
@@ -115,18 +118,31 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     public = records.public_x
     if public is None:
         raise ValueError("the records come without public_x")
-    s = np.asarray((public.T @ public).todense() if hasattr(public, "tocsr") else public.T @ public) / public.shape[0]
-    b = release.mean_blocks("xy", private.dense_blocks(records))
+    r = t.r if t.product == "ball" else None
+    b = release.mean_blocks("xy", private.dense_blocks(records, r))
     noise = (0.0, release.scale("xy") / math.sqrt(p.n))
-    return private.solve(private.repaired_inverse(s, "floor", p.facts.get("eig_min", 0.0)), b, noise, t.threshold)
+    inverse = private.repaired_inverse(moment(public, r), "floor", private.least_eigenvalue(p, t, 0.0))
+    return private.solve(inverse, b, noise, t.threshold)
+
+
+def moment(public: Any, r: float | None, rows: int = 8192) -> Vector:
+    """The second moment of the public rows, (d, d), each scaled into the ball of radius r where there is one."""
+    total = np.zeros((public.shape[1], public.shape[1]))
+    for start in range(0, public.shape[0], rows):
+        block = public[start : start + rows]
+        dense = np.array(block if isinstance(block, np.ndarray) else block.toarray(), dtype=np.float64)
+        if r is not None:
+            dense = clip_rows(dense, r)
+        total += dense.T @ dense
+    return np.asarray(total / public.shape[0])
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
-    """2 sqrt(k) lam with the threshold that ``run`` would use at a covariance eig_min I (or I), plus the public term sqrt(k log d/m)."""
+    """Soft thresholding at the noise that ``run`` would see for a covariance eig_min I (or I), plus the public term sqrt(k log d/m)."""
     k = p.facts.get("k", p.d)
-    sd = calibrated.scale("xy") / math.sqrt(p.n) / p.facts.get("eig_min", 1.0)
+    sd = calibrated.scale("xy") / math.sqrt(p.n) / private.least_eigenvalue(p, t, 1.0)
     public = math.sqrt(k * math.log(2 * p.d) / p.facts["m"]) if "m" in p.facts else 0.0
-    return float(2 * math.sqrt(k) * math.sqrt(2 * math.log(2 * p.d)) * sd + public)
+    return float(math.sqrt(private.soft_risk(k, p.d, t.threshold * math.sqrt(2 * math.log(2 * p.d)))) * sd + public)
 
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:

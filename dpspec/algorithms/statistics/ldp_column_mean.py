@@ -16,6 +16,7 @@ import numpy as np
 from dpspec.algorithms.card import Card, Problem, Tunables
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.statistics import _local as local
+from dpspec.models import features
 from dpspec.models.columns import Column
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
@@ -48,9 +49,12 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 def centred(records: Any, column: Column) -> Iterator[Any]:
     """c of each user, (rows, 1)."""
-    middle, half = (column.low + column.high) / 2, (column.high - column.low) / 2
     for x, y in records.blocks(local.ROWS):
-        yield np.clip((column.entries(x, y) - middle) / half, -1.0, 1.0)[:, None]
+        yield features.centred(column, x, y)
+
+
+def client(p: Problem[Column], t: Tunables) -> dict[str, features.Feature]:
+    return {"report": features.Centred(p.oracle)}
 
 
 def run(records: Rows, p: Problem[Column], t: Tunables, release: Door) -> Estimate:

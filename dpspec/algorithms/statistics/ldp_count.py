@@ -17,6 +17,7 @@ from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.statistics import _local as local
 from dpspec.models.columns import Conditions
 from dpspec.models.door import Door
+from dpspec.models.features import Feature, Satisfied
 from dpspec.models.rows import Rows
 from dpspec.privacy.channels.one_bit import OneBitMean
 from dpspec.privacy.schedule import Draw, Tree
@@ -49,6 +50,10 @@ def answers(records: Any, conditions: Conditions) -> Iterator[Any]:
     """1 or -1 of each user, (rows, 1)."""
     for x, y in records.blocks(local.ROWS):
         yield np.where(conditions.hold(x, y), 1.0, -1.0)[:, None]
+
+
+def client(p: Problem[Conditions], t: Tunables) -> dict[str, Feature]:
+    return {"answer": Satisfied(p.oracle.parts)}
 
 
 def run(records: Rows, p: Problem[Conditions], t: Tunables, release: Door) -> Estimate:

@@ -20,6 +20,7 @@ from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.statistics import _local as local
 from dpspec.models.columns import Cells
 from dpspec.models.door import Door
+from dpspec.models.features import Feature, cell_of
 from dpspec.models.rows import Rows
 from dpspec.privacy.channels.subset_selection import SubsetSelection
 from dpspec.privacy.schedule import Draw, Tree
@@ -54,6 +55,10 @@ def told(records: Any, cells: Cells) -> Iterator[Any]:
     for x, y in records.blocks(local.ROWS):
         at = cells.column.cells(x, y, edges) if cells.edges else cells.column.codes(x, y)
         yield np.where(at < 0, len(cells.names), at)
+
+
+def client(p: Problem[Cells], t: Tunables) -> dict[str, Feature]:
+    return {"cell": cell_of(p.oracle)}
 
 
 def run(records: Rows, p: Problem[Cells], t: Tunables, release: Door) -> Estimate:

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpspec.numeric.norms import check_size, clip_rows
-from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, rows
+from dpspec.numeric.norms import check_size, clip_rows, lengths
+from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, rows
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
 
@@ -75,9 +75,18 @@ class VectorAccumulator:
         self._channel, self._total, self.count = channel, np.zeros(channel.dim), 0
 
     def add(self, x: Array, y: Array | None = None) -> None:
-        block, _ = rows(x, self._channel.dim)
-        self._total += clip_rows(block, self._channel.radius).sum(axis=0)
-        self.count += block.shape[0]
+        channel, step = self._channel, block_rows(self._channel.dim, 1 << 18)
+        whole = x if isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype == np.float64 and x.shape[1] == channel.dim else None
+        if whole is None:
+            whole, _ = rows(x, channel.dim)
+        for start in range(0, whole.shape[0], step):
+            block = whole[start : start + step]
+            found = lengths(block)
+            if found.scaled.any():
+                self._total += clip_rows(np.array(block), channel.radius).sum(axis=0)
+            else:  # no copy: the factors of the rows into the ball are the weights of their sum
+                self._total += np.minimum(1.0, found.limits(channel.radius)) @ block
+        self.count += whole.shape[0]
 
     def finish(self, level: float, noise: NoiseSource) -> Array:
         return self._total / self.count + noise.gaussian(self._channel.scale(level) / self.count**0.5, self._channel.dim)

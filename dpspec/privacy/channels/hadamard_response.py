@@ -64,8 +64,11 @@ class HadamardResponse:
 
     def aggregate(self, reports: Integers, level: float) -> Array:
         """A fast Walsh-Hadamard transform of the counts: O(K log K)."""
-        counts = np.bincount(np.atleast_1d(reports), minlength=self.order).astype(float)
-        out: Array = self.scale(level) * walsh(counts)[1 : self.k + 1] / counts.sum()
+        return self.from_counts(np.bincount(np.atleast_1d(reports), minlength=self.order), level)
+
+    def from_counts(self, counts: Integers, level: float) -> Array:
+        """The estimate from how many reports name each of the K members."""
+        out: Array = self.scale(level) * walsh(np.asarray(counts, dtype=float))[1 : self.k + 1] / counts.sum()
         return out
 
     def sample_mean(self, records: Records, level: float, noise: NoiseSource) -> Array:

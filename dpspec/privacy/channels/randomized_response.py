@@ -49,7 +49,11 @@ class BinaryResponse:
         return out[0] if single else out
 
     def aggregate(self, reports: Integers, level: float) -> Array:
-        return np.array([0.5 + self.scale(level) * (float(np.mean(reports)) - 0.5)])
+        return self.from_counts(np.bincount(np.atleast_1d(reports), minlength=2), level)
+
+    def from_counts(self, counts: Integers, level: float) -> Array:
+        """The estimate from how many reports are 0 and 1."""
+        return np.array([0.5 + self.scale(level) * (float(counts[1] / counts.sum()) - 0.5)])
 
     def sample_mean(self, records: Records, level: float, noise: NoiseSource) -> Array:
         """Two binomials."""
@@ -101,9 +105,10 @@ class KaryResponse:
         return out[0] if single else out
 
     def aggregate(self, reports: Integers, level: float) -> Array:
-        return self._estimate(np.bincount(np.atleast_1d(reports), minlength=self.k), level)
+        return self.from_counts(np.bincount(np.atleast_1d(reports), minlength=self.k), level)
 
-    def _estimate(self, counts: Integers, level: float) -> Array:
+    def from_counts(self, counts: Integers, level: float) -> Array:
+        """The estimate from how many reports name each category."""
         a = float(self.truth(level))
         out: Array = (counts / counts.sum() - (1.0 - a) / self.k) / a
         return out
@@ -112,4 +117,4 @@ class KaryResponse:
         """Kept counts are binomial, the rest falls uniformly: O(k) draws."""
         x, _ = codes(records, self.k)
         kept = noise.binomial(np.bincount(x, minlength=self.k), self.truth(level), self.k)
-        return self._estimate(kept + multinomial_uniform(x.size - int(kept.sum()), self.k, noise), level)
+        return self.from_counts(kept + multinomial_uniform(x.size - int(kept.sum()), self.k, noise), level)

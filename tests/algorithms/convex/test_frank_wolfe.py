@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from scipy.stats import laplace
 
 from dpspec.algorithms.convex_erm import dp_frank_wolfe
@@ -90,3 +91,22 @@ def test_scores_of_a_polytope_move_by_the_l1_norm_of_its_corners(tmp_path):
         scores = [corners @ clipped_gradient(f, np.zeros(2), Records(x, s * np.ones(n)), n, clip, 1.0) for s in (1.0, -1.0)]
         assert math.isclose(np.abs(scores[0] - scores[1]).max(), attained, rel_tol=1e-12)
         assert attained * (1 - 1e-12) <= dp_frank_wolfe.sensitivity(p, tunables(dp_frank_wolfe, p, clip=clip)) <= attained * (1 + 1e-9)
+
+
+def test_over_an_l1_ball_the_curvature_is_that_of_bounded_entries():
+    """phi'' <= 1/4, entries at most 1, an l1 ball of radius 2: C = (1/4) 4^2 = 4 by |x|_inf, where |x|_2^2 = d gives d times as much. No
+    pair of points of the ball and direction exceeds it."""
+    from dataclasses import replace
+
+    from dpspec.algorithms import vertices
+
+    n, d = 400, 6
+    p = problem(n, d)
+    wide = replace(p, facts={**p.facts, "x_linf": 1.0, "x_l2": math.sqrt(d)}, loss=replace(p.loss, smooth=0.25 * d, curve=0.25))
+    C = vertices.curvature(wide)
+    assert pytest.approx(0.25 * 4**2 + wide.loss.l2 * 4**2) == C
+    rng = np.random.default_rng(2)
+    x = rng.choice([-1.0, 1.0], (n, d))
+    corners = np.concatenate([np.eye(d), -np.eye(d)]) * 2.0
+    steepest = max(float(((x @ (v - w)) ** 2).mean()) / 4 for v in corners for w in corners)
+    assert 0.9 * 0.25 * 4**2 <= steepest <= C

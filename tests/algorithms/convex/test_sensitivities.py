@@ -150,7 +150,7 @@ def test_an_explicit_bound_holds(module):
         w = over.project(w - 4.0 * f.gradient(w, records))
     from dpspec.privacy.calibrate import Budget
 
-    t = tunables(module, p)
+    t = tunables(module, p, **({"steps": "fixed"} if module is dp_mirror_descent else {}))
     c = plan(module, p, t, Budget(epsilon="4", delta="0.00001"))
     (bound,) = module.explicit_bounds(p, t, c).values()
     errors = [f.value(study(module, records, p, t, c, seed).theta, records) - f.value(w, records) for seed in range(5)]

@@ -229,3 +229,18 @@ def test_output_perturbation_is_within_its_bound_and_covariance_perturbation_is_
         other, _ = one_run(dp_precision_covariance, x, p, budget, seed=seed, penalty=rho)
         others.append(np.linalg.norm(other.theta - exact))
     assert np.median(others) < np.median(errors)
+
+
+def test_thresholds_of_the_spread_keep_what_hoeffding_would_not() -> None:
+    """Entries of 0.01 and 0.002 in the unit ball, d = 50: the level of the ball's range is above all of them, that of the spread below."""
+    n, d = 80_000, 50
+    p = problem("covariance", n, d)
+    sigma = (np.eye(d) + 0.4 * (np.eye(d, k=1) + np.eye(d, k=-1))) / 100
+    x = np.random.default_rng(5).multivariate_normal(np.zeros(d), sigma, size=n)
+    x /= np.maximum(1, np.linalg.norm(x, axis=1))[:, None]
+    error = {}
+    for level in ("spread", "declared"):
+        got, _ = one_run(dp_thresholding, x, p, level=level)
+        error[level] = float(np.linalg.norm(got.theta - sigma, 2))
+    assert error["declared"] == pytest.approx(float(np.linalg.norm(sigma, 2)), rel=1e-6)  # the zero matrix
+    assert error["spread"] < error["declared"] / 5

@@ -89,7 +89,8 @@ def test_the_gaussian_channel_has_the_exact_profile():
 
 
 def test_the_steps_by_hand():
-    """Two batches of two users without noise: w_1 = -eta mean(g), w_2 from it, the average, all written out."""
+    """Two batches of two users without noise, all written out: the average of the ends of steps up to 1/(2 (B + lam)) = 1/0.7, of their
+    starts for longer ones."""
     p = problem(4, 2, l2=0.1)
     t = tunables(module, p, T=2, eta=Fraction(1, 2))
     records = law(4, 2, 3)
@@ -106,6 +107,11 @@ def test_the_steps_by_hand():
         w = w - 0.5 * (g + 0.1 * w)
         total += w
     assert np.allclose(got, total / 2)
+    t = tunables(module, p, T=2, eta=Fraction(3, 2))
+    assert not module.long_steps(p, t)
+    x, y = records.x[:2], records.y[:2]
+    first = -1.5 * (-(y / 2)[:, None] * x).mean(axis=0)
+    assert np.allclose(module.run(records, p, t, Exact()).theta, first / 2)
 
 
 def test_every_user_answers_once():
@@ -136,6 +142,7 @@ def test_the_population_bound_holds(channel):
 def test_the_bound_is_the_formula_with_the_length_of_the_half_sphere():
     """V by integration over the sphere: B = L coth(eps/2)/E<u, v> of the half sphere; D^2/(2 eta T) + eta (G^2 + V T/n)/2."""
     p = problem(1000, 5, 1.0, l2=0.2)
+    p = replace(p, loss=replace(p.loss, smooth=math.inf))
     t = tunables(module, p, channel="hemisphere", T=10, eta=Fraction(1, 4))
     c = plan(module, p, t, Budget(epsilon="1"))
     lean = quad(lambda a: math.cos(a) * math.sin(a) ** 3, 0, math.pi / 2)[0] / quad(lambda a: math.sin(a) ** 3, 0, math.pi / 2)[0]
@@ -144,12 +151,41 @@ def test_the_bound_is_the_formula_with_the_length_of_the_half_sphere():
     (bound,) = module.explicit_bounds(p, t, c).values()
     assert t.reach == R
     assert bound == pytest.approx(R**2 / (2 * 0.25 * 10) + 0.25 * (G**2 + V / 100) / 2, rel=1e-9)
+    smooth = replace(p, loss=replace(p.loss, smooth=0.25))
+    (better,) = module.explicit_bounds(smooth, t, c).items()
+    assert better == (module.SMOOTH, pytest.approx(R**2 / (2 * 0.25 * 10) + 0.25 * V / 100, rel=1e-9))
+
+
+def test_the_step_of_a_smooth_loss():
+    """D/sqrt(2 T V/b), at most 1/(2 (B + lam)), from names alone."""
+    for n, l2 in ((2000, 0.0), (10**9, 0.1)):
+        p = problem(n, 5, 1.0, l2=l2, L=1.0, B=0.25, lam=l2)
+        t = tunables(module, p, T=100)
+        noise = 5 * 1.6 * 9 * 100 / n
+        assert t.eta == pytest.approx(min(1 / (2 * (0.25 + l2)), R / math.sqrt(2 * 100 * noise)))
+        assert module.long_steps(p, t)
+
+
+def test_the_bound_of_smooth_losses_on_a_quadratic_that_meets_the_recursion():
+    """F(w) = B w^2/2, reports w B + xi: averages of exact second moments against the bound, over steps and horizons, without a set."""
+    B, D = 0.5, 2.0
+    for eta in (0.01, 0.2, 1.0):
+        for T in (1, 3, 50):
+            for noise in (0.0, 0.5, 20.0):
+                keep, total = 1 - eta * B, np.zeros((T, T + 1))
+                # w_(t+1) = keep^t w_1 - eta sum keep^(t-s) xi_s: coefficients of the average of the ends
+                for t in range(1, T + 1):
+                    total[t - 1, 0] = keep**t * D
+                    total[t - 1, 1 : t + 1] = -eta * keep ** np.arange(t - 1, -1, -1) * math.sqrt(noise)
+                mean = total.mean(axis=0)
+                assert B * float(mean @ mean) / 2 <= D**2 / (2 * eta * T) + eta * noise
 
 
 def test_the_slope_of_the_ridge_counts_the_whole_length_of_a_weight():
     """Over the box [10, 10.1]^3 every step of the ridge is lam |w| long, lam 10 sqrt(3) at the least; the diameter of the box is 0.17."""
     low, high, lam = Fraction(10), Fraction(101, 10), 0.2
     p = problem(1000, 3, l2=lam)
+    p = replace(p, loss=replace(p.loss, smooth=math.inf))
     p.task.over = Box(low=num(low), high=num(high))
     t = tunables(module, p, channel="hemisphere", T=10, eta=Fraction(1, 4), reach=1)
     (bound,) = module.explicit_bounds(p, t, plan(module, p, t, PURE)).values()

@@ -7,14 +7,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 from dpspec.algorithms.nonconvex_erm import dp_gd_sosp as module
 from dpspec.data.records import Records
-from dpspec.measures.second_order import negative_curvature
+from dpspec.measures.second_order import negative_curvature, second_order_stationarity
 from dpspec.privacy.schedule import draws
 from tests.algorithms.nonconvex.saddles import answered, mixed, planned, still, trial
 from tests.algorithms.nonconvex.test_dp_gld import metered
 from tests.algorithms.nonconvex.test_dp_pgd_nonconvex import sample, spent
+
+LABELS = "{-1, 1} by map(-1 -> -1, 1 -> 1)"
 
 
 def test_the_run_and_one_choice_are_in_the_plan():
@@ -25,8 +28,12 @@ def test_the_run_and_one_choice_are_in_the_plan():
     L, n = p.loss.lipschitz, 20_000
     by_hand = max(2 * L / (n * t.alpha), 1.8 / (n * math.sqrt(16 * t.alpha)))
     assert found["iterate"].draw.mechanism.sensitivity == pytest.approx(by_hand, rel=1e-6)
-    assert module.compared(t)[-1] == t.T
-    assert len(set(module.compared(t))) == t.K
+    for K in (1, 2, 7, 20):
+        t2 = planned(module, options=f"K = {K}")[1]
+        at = module.compared(t2, np.random.default_rng(K))
+        assert at == sorted(set(at))
+        assert at[-1] == t2.T
+        assert len(at) == K
 
 
 def test_a_violation_moves_by_its_sensitivity_and_no_more():
@@ -142,6 +149,46 @@ def test_the_chosen_iterate_is_nearly_the_best():
         w = module.run(r, p, t, Door()).w
         over += -module.violation(r, p, t, w) < kept[0].max() - allowed
     assert over <= 1
+
+
+def test_the_bound_is_the_one_derived():
+    """By other formulas: the chi-square quantile is below what is allowed, and the constants are those of the docstring."""
+    p, t, c = planned(module, loss="1/(1 + exp(y*<w, x>))", y=LABELS, n=20_000, d=3)
+    found = module.explicit_bounds(p, t, c)
+    S, L, rho, least = 1 / (6 * math.sqrt(3)), 0.25, 0.125, 1 / (6 * math.sqrt(3))
+    s, h, z, J = max(c.scale("gradient"), t.floor), t.eta * S, 0.05 / 4, t.K - 1
+    noise = s**2 * (math.sqrt(3 * t.T) + math.sqrt(2 * math.log(1 / z))) ** 2
+    assert s**2 * chi2.ppf(1 - z, 3 * t.T) < noise < 1.2 * s**2 * chi2.ppf(1 - z, 3 * t.T)
+    total = (0.5 / t.eta + 2 * s**2 * math.log(1 / z) + h / 2 * noise) / (1 - h / 2 - (1 - h) ** 2 / 4)
+    G = math.sqrt(total / (J * (t.T // J)) * z ** (-1 / J))
+    V = max(G / t.alpha, least / math.sqrt(rho * t.alpha)) + c.scale("iterate") * (math.log(t.K) + math.log(1 / z))
+    assert found["descent and private choice"] == pytest.approx(t.alpha * max(V, V * V), rel=1e-6)
+    assert found["descent and private choice, the gradient"] == pytest.approx(t.alpha * V, rel=1e-6)
+    assert least**2 / rho < found["descent and private choice"] < L  # it says something, and never less than the worst curvature
+    assert module.worst_curvature(p) == pytest.approx(least, rel=1e-6)
+
+
+def test_the_bound_holds_and_a_compared_gradient_is_as_short_as_stated():
+    n = 5000
+    p, t, c = planned(module, loss="1/(1 + exp(y*<w, x>))", y=LABELS, n=n, d=3)
+    found, G = module.explicit_bounds(p, t, c), module.shortest(p, t, c.scale("gradient"))
+    for seed in range(3):
+        r = sample(n, 3, seed)
+        w = metered(module, r, p, t, c, seed)
+        assert second_order_stationarity(w, trial(p, r)) <= found["descent and private choice"]
+        assert np.linalg.norm(p.objective.gradient(w, r)) <= found["descent and private choice, the gradient"]
+        release = still(seed)
+        module.run(r, p, t, release)
+        assert min(-release.seen[-1][1]) * t.alpha <= max(G, module.worst_curvature(p) * math.sqrt(t.alpha / t.bend))
+
+
+def test_a_bound_says_nothing_where_its_conditions_fail():
+    loss = "1/(1 + exp(y*<w, x>))"
+    for options in ("K = 1", "eta = 20", "bend = 1/100"):
+        p, t, c = planned(module, loss=loss, y=LABELS, n=20_000, d=3, options=options)
+        assert module.explicit_bounds(p, t, c) == {}
+    p, t, c = planned(module, loss=loss, y=LABELS, n=200, d=3)
+    assert module.explicit_bounds(p, t, c) == {}  # above L
 
 
 def test_it_leaves_the_saddle_point():

@@ -160,6 +160,15 @@ def test_the_bound_holds_at_its_defaults():
         assert second_order_stationarity(metered(module, r, p, t, c, seed), trial(p, r)) <= bound
 
 
+def test_the_measure_has_the_proved_constant_where_a_larger_one_tunes():
+    """bend = 4 rho is a Hessian-Lipschitz constant too, and an a-second-order point by it is one of up to 4 a by rho."""
+    p, t, c = planned(module, loss=SIGMOID, y=LABELS, n=200_000, d=2, options="bend = 1/2")
+    (value,) = module.explicit_bounds(p, t, c).values()
+    each = 0.05 / (2 * t.T)
+    e2 = saddles.matrix_noise(c.scale("hessian"), 2, each)
+    assert value >= (2 * math.sqrt(t.alpha / 2) + e2) ** 2 / 0.125 * (1 - 1e-9)
+
+
 def test_what_it_refuses():
     from tests.algorithms.nonconvex.test_dp_pgd_nonconvex import bound as pgd
 

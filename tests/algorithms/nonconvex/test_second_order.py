@@ -25,6 +25,7 @@ LOSSES = [
     ("1/(1 + exp(y*<w, x>))", finite(-1, 1), None),
     ("3/2*logistic", interval(-2, 2), None),
     ("biweight(2)", interval(-1, 1), None),
+    ("cauchy(1/2)", interval(-1, 1), None),
     ("squared", interval(-1, 1), None),
     ("log(1 + (<w, x> - y)^2)", interval(-1, 1), 3),
     ("(tanh(<w, x>) - y)^2", finite(0, 1), 2),

@@ -74,7 +74,7 @@ def test_one_threshold_for_two_clips_is_too_small():
     """K_x = 3, K_y = 1, kept = 1: a record moves the step by 24 eta/N, the formula of one threshold allows 4 eta/N."""
     n = 10
     p = problem(n, 2)
-    t = tunables(dp_iht_subgaussian, p, T=1, kept=1, K_x=3, K_y=1, eta=1)
+    t = tunables(dp_iht_subgaussian, p, T=1, kept=1, K_x=3, K_y=1, eta=1, clip="record")
     w = np.array([1.0, 0.0])
     moved = 0.0
     for (x1, y1), (x2, y2) in itertools.product(extreme(2, 3, 1), repeat=2):
@@ -145,10 +145,10 @@ def test_full_and_split_read_their_records():
     x = g.normal(size=(7, 3))
     y = g.normal(size=7)
     p = problem(7, 3)
-    t = tunables(dp_iht_subgaussian, p, T=1, kept=3, K_x=99, K_y=99, eta=0.1, data="full")
+    t = tunables(dp_iht_subgaussian, p, T=1, kept=3, K_x=99, K_y=99, eta=0.1, data="full", clip="record")
     got = dp_iht_subgaussian.run(Records(x, y), p, t, Exact(dp_iht_subgaussian.schedule(p, t)))
     assert np.allclose(got.extras["step"], 0.1 * x.T @ y / 7)
-    t = tunables(dp_iht_subgaussian, p, T=2, kept=3, K_x=99, K_y=99, eta=0.1, data="split")
+    t = tunables(dp_iht_subgaussian, p, T=2, kept=3, K_x=99, K_y=99, eta=0.1, data="split", clip="record")
     got = dp_iht_subgaussian.run(Records(x, y), p, t, Exact(dp_iht_subgaussian.schedule(p, t)))
     w = 0.1 * x[:3].T @ y[:3] / 3
     assert np.allclose(got.extras["step"], w - 0.1 * x[3:].T @ (x[3:] @ w - y[3:]) / 4)

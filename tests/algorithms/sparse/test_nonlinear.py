@@ -47,14 +47,14 @@ def test_one_step_by_hand():
 def test_one_local_round_by_hand():
     """The same first step through ldp-iht-nonlinear: the mean gradient is below the radius, nothing is clipped."""
     p = problem(2, 2, "2*u", slope_min=2.0, slope_max=2.0)
-    t = tunables(ldp_iht_nonlinear, p, T=1, kept=1, eta=0.1, tau1=1, y_clip=9)
+    t = tunables(ldp_iht_nonlinear, p, T=1, kept=1, eta=0.1, tau1=1, y_clip=9, clip="gradient")
     got = ldp_iht_nonlinear.run(Records(np.eye(2), np.array([1.0, -3.0])), p, t, Exact(ldp_iht_nonlinear.schedule(p, t)))
     assert np.allclose(got.theta, [0.0, -0.3])
 
 
 def test_responses_are_clipped_around_f_0():
     p = problem(3, 2, "2*u + 5", ("labels-only",), slope_min=2.0, slope_max=2.0)
-    t = tunables(ldp_iht_nonlinear, p, y_clip=1, tau1=1, T=1)
+    t = tunables(ldp_iht_nonlinear, p, y_clip=1, tau1=1, T=1, clip="gradient")
     rows = np.concatenate(
         list(ldp_iht_nonlinear.gradients(np.ones((3, 2)), np.array([5.5, 99.0, -99.0]), np.zeros(2), t, _link.slope(p), _link.at_zero(p)))
     )
@@ -65,7 +65,7 @@ def test_no_gradient_leaves_the_radius_and_one_attains_it():
     """f(u) = 2u: slope 2 everywhere, so R = sqrt(d) tau1 2 (2 sqrt(kept) tau1 + y_clip) is attained; printed: 2 C sqrt(d)."""
     d, kept = 6, 3
     p = problem(100, d, "2*u", slope_min=2.0, slope_max=2.0)
-    t = tunables(ldp_iht_nonlinear, p, kept=kept, tau1=1.2, y_clip=0.9, T=1)
+    t = tunables(ldp_iht_nonlinear, p, kept=kept, tau1=1.2, y_clip=0.9, T=1, clip="gradient")
     radius = ldp_iht_nonlinear.gradient_radius(p, t)
     g = np.random.default_rng(0)
     slope = _link.slope(p)
@@ -80,7 +80,7 @@ def test_no_gradient_leaves_the_radius_and_one_attains_it():
     (rows,) = ldp_iht_nonlinear.gradients(np.full((1, d), 9.0), np.array([-9.0]), theta, t, slope, 0.0)
     assert np.linalg.norm(rows) == pytest.approx(radius)
     assert np.linalg.norm(rows) > 2 * 0.1 * math.sqrt(d)
-    t = tunables(ldp_iht_nonlinear, p, kept=kept, tau1=1.2, y_clip=0.9, T=1, clip="residual", tau_res=0.5)
+    t = tunables(ldp_iht_nonlinear, p, kept=kept, tau1=1.2, y_clip=0.9, T=1, tau_res=0.5, r=99)
     (rows,) = ldp_iht_nonlinear.gradients(np.full((1, d), 9.0), np.array([-9.0]), theta, t, slope, 0.0)
     assert np.linalg.norm(rows) == pytest.approx(math.sqrt(d) * 1.2 * 2 * 0.5)
     assert ldp_iht_nonlinear.gradient_radius(p, t) == pytest.approx(np.linalg.norm(rows))

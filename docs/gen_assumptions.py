@@ -1,0 +1,70 @@
+"""Writes docs/assumptions.md from the registry of assumptions and the cards: ``python docs/gen_assumptions.py [OUT]``."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+HEAD = """# Assumptions
+
+Every word that may stand in the `assume` block, from the registry `dpspec/spec/assumptions.py` and the tasks; an unknown word is an error
+([DP226](diagnostics/DP226.md)). What a word may be said of stands after `of`; without it the first of the list is meant. A card's need
+is met by the word and its target, other spellings and what implies it included.
+
+Status of an assumption in a plan: **proved** by a certificate, **enforced** by the data section or a client, **tested** where the law of
+the `simulate` block does not refute it, **declared** otherwise. What the law refutes is an error in `check` and in `study`
+([DP225](diagnostics/DP225.md)). A test calls a true statement false with probability about 1e-6; not refuted is not proved, and bounds
+go on to say that they hold if it does. An assumption is refuted only if the law as drawn and the records as enforced both contradict it.
+A statement about gradients is not tested: its constants are over every w of the set.
+"""
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
+
+
+def document() -> str:
+    from dpspec.algorithms.registry import all_modules
+    from dpspec.data.refute import ON_ROWS, ON_SAMPLE
+    from dpspec.spec.assumptions import ASSUMPTIONS
+    from dpspec.tasks.registry import tasks
+
+    needed: dict[str, set[str]] = {}
+    for module in all_modules():
+        for need in module.CARD.needs:
+            needed.setdefault(need.name, set()).add(module.CARD.id)
+    tests = {**ON_ROWS, **ON_SAMPLE}
+    out = [HEAD, "## The registry", ""]
+    out += [_row("assumption", "other words", "of", "means", "implies", "facts", "proved or tested", "needed by"), _row(*["---"] * 8)]
+    for word, a in ASSUMPTIONS.items():
+        how = a.shown or f"tested: {' '.join((inspect.getdoc(tests[a.test]) or '').split()).split(': ')[0].rstrip('.')} (`refute.{a.test}`)"
+        out.append(
+            _row(
+                f"`{word}{a.args}`",
+                ", ".join(f"`{w}`" for w in a.also),
+                ", ".join(a.of),
+                a.means,
+                ", ".join(f"`{w}`" for w in a.implies),
+                ", ".join(f"`{f}`" for f in a.facts),
+                how,
+                ", ".join(sorted(needed.get(word, ()))),
+            )
+        )
+    out += ["", "## Words of one kind of question", "", _row("assumption", "question", "means", "facts", "needed by"), _row(*["---"] * 5)]
+    for task in tasks():
+        for word, a in task.assumes.items():
+            facts, ids = ", ".join(f"`{f}`" for f in a.facts), ", ".join(sorted(needed.get(word, ())))
+            out.append(_row(f"`{word}`", task.name, a.means, facts, ids))
+    stated = {*ASSUMPTIONS, *(word for task in tasks() for word in task.assumes)}
+    out += ["", "## Needs that stand elsewhere than in `assume`", "", _row("need", "of"), _row("---", "---")]
+    out += [_row(f"`{word}`", ", ".join(sorted(ids))) for word, ids in sorted(needed.items()) if word not in stated]
+    return "\n".join(out) + "\n"
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "assumptions.md"
+    target.write_text(document(), encoding="utf-8")
