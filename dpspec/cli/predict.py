@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dpspec.cli.common import Format, FormatOption, emit_json, guarded, refuse, say
+from dpspec.cli.common import Format, FormatOption, NoColorOption, QuietOption, VerboseOption, emit_json, guarded, refuse, say
 
 
 @guarded
@@ -17,6 +17,9 @@ def command(
     release: Annotated[str | None, typer.Option("--release", help="which release predicts, of several", show_default=False)] = None,
     out: Annotated[Path | None, typer.Option("--out", help="write a CSV file instead", show_default=False)] = None,
     format: FormatOption = Format.text,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    no_color: NoColorOption = False,
 ) -> None:
     """Predict with released weights. The records are encoded and enforced as the run did with its own, and need no target.
 
@@ -41,5 +44,5 @@ def command(
         emit_json(values)
     elif out is None:
         say("\n".join(str(v) for v in values))
-    else:
+    elif not quiet:
         say(f"wrote {out}")

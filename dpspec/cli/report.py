@@ -60,7 +60,7 @@ def command(
             Record.read(files[0]).export(table)
         except ValueError as error:
             refuse(str(error), _STORED)
-        if not quiet:
+        if not quiet and format is not Format.json:
             say(f"wrote {table}")
     if html is not None:
         if len(bodies) != 1:

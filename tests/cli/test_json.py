@@ -34,7 +34,8 @@ COMMAND_WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "ledger": ("status --ledger {book} --delta 1e-6", ()),
     "study": ("{spec} --trials 2 --workers 1", ("--out {tmp}/out", "--quick", "--vary epsilon=1,2", "--until 0.5")),
     "audit": ("{lock}", ("--template opacus", "--html {tmp}/p.html")),
-    "report": ("{lock}", ("--html {tmp}/p.html",)),
+    "report": ("{record}", ("--html {tmp}/p.html", "--table {tmp}/t.csv")),
+    "predict": ("{record} {csv}", ("--out {tmp}/p.csv", "--release weights")),
     "algorithms": ("dp-gd", ("--faults",)),
     "explain": ("DP201", ()),
     "fmt": ("{ugly}", ("--check", "--diff")),
@@ -73,8 +74,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     assert call("plan", str(folder / "run.dps"), "--out", str(folder / "lock.json"), "-q").code == 0
     assert call("study", str(folder / "a.dps"), "--trials", "2", "--workers", "1", "--out", str(folder / "kept"), "-q").code == 0
     assert call("ledger", "init", "--ledger", str(folder / "book.db"), *["--account", "a", "--data", "d", "--epsilon", "1"]).code == 0
+    assert call("run", str(folder / "run.dps"), "--out", str(folder / "released"), "-q").code == 0
     local_reports(folder)
     names = {
+        "record": "released/record.json",
         "local": "local.dps",
         "folder": "inbox",
         "tokens": "tokens.txt",
