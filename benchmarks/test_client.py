@@ -40,14 +40,17 @@ def test_a_report_takes_less_than_a_millisecond(name: str, benchmark: Any) -> No
     assert benchmark.stats.stats.median < 1e-3
 
 
-def test_a_client_starts_within_150_ms() -> None:
-    """Processor time, the median of ten processes, the interpreter's own start taken off: other processes share the machine."""
+def test_a_client_starts_within_150_ms(tmp_path: Path) -> None:
+    """Processor time, the median of ten processes after one that compiles, the interpreter's own start taken off."""
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {"PYTHONPYCACHEPREFIX": str(tmp_path)}
 
     def seconds(code: str) -> float:
         times = []
+        command = [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}\n{code}"]
+        subprocess.run(command, check=True, env=env)
         for _ in range(10):
             start = resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run([sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}\n{code}"], check=True)
+            subprocess.run(command, check=True, env=env)
             end = resource.getrusage(resource.RUSAGE_CHILDREN)
             times.append(end.ru_utime - start.ru_utime + end.ru_stime - start.ru_stime)
         return statistics.median(times)
@@ -82,13 +85,13 @@ def test_a_million_reports_take_less_than_a_minute_and_300_mb(name: str, tmp_pat
         "start = time.perf_counter()\n"
         "try:\n    main()\n"
         "finally:\n"
-        "    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "    sys.stderr.write(f'{time.perf_counter() - start} {peak}')\n"
+        "    used = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "    sys.stderr.write(f'{time.perf_counter() - start} {used.ru_utime + used.ru_stime} {used.ru_maxrss}')\n"
     )
     words = ["collect", "plan.dps", "reports", "--out", "released"]
     done = subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True, check=True)
-    seconds, kilobytes = map(float, done.stderr.splitlines()[-1].split())
-    print(f"{name}: {seconds:.1f} s, {kilobytes / 1024:.0f} MB")
+    seconds, processor, kilobytes = map(float, done.stderr.splitlines()[-1].split())
+    print(f"\n{name}: {seconds:.1f} s ({processor:.1f} s of the processor), {kilobytes / 1024:.0f} MB")
     assert "1,000,000 of 1,000,000" in done.stdout
     assert seconds < 60
     assert kilobytes < 300 * 1024

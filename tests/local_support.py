@@ -77,6 +77,38 @@ release theta
   by ldp-iht with T = 3, kept = 2, tau1 = 1, tau2 = 2, clip = residual, tau_res = 2
 """
 
+MARGINS = """
+data
+  n = {n}, d = 3
+  from memory
+  private, unit person, neighbours replace-one
+  x in ball(l2, 1) by scale
+  y in {{-1, 1}} by map(-1 -> -1, 1 -> 1)
+
+privacy sldp
+  epsilon = 4
+
+release weights
+  minimise {loss} over ball(l2, 2)
+  by interactive-ldp-sgd with T = 3
+"""
+
+MOMENTS = """
+data
+  n = {n}, d = 3
+  from memory
+  private, unit person, neighbours replace-one
+  x in ball(l2, 2) by scale
+  y in [-2, 2] by clip
+
+privacy nldp
+  epsilon = 8, delta = 1e-7
+
+release theta
+  estimate theta in y = <theta, x> + noise over ball(l2, 1)
+  by ldp-direct-perturbation with report = moments
+"""
+
 VOTES = """
 data
   n = {n}, d = 5
@@ -107,6 +139,7 @@ TEXTS: dict[str, tuple[str, bool]] = {
     "ldp-count": (COLUMNS.format(n=60, question="estimate count where age >= 18 and hours > 0\n  by ldp-count"), False),
     "ldp-histogram": (COLUMNS.format(n=60, question="estimate histogram(age, 0, 18, 40, 65, 100)\n  by ldp-histogram"), False),
     "ldp-mean hemisphere": (vectors("estimate mean(x)\n  by ldp-mean with channel = hemisphere"), False),
+    "ldp-mean priv-unit": (vectors("estimate mean(x)\n  by ldp-mean with channel = priv-unit"), False),
     "ldp-mean sampled-coordinate": (vectors("estimate mean(x)\n  by ldp-mean with channel = sampled-coordinate"), False),
     "ldp-mean laplace": (vectors("estimate mean(x)\n  by ldp-mean with channel = laplace"), False),
     "ldp-mean gaussian": (vectors("estimate mean(x)\n  by ldp-mean with channel = gaussian", delta=", delta = 1e-6"), False),
@@ -114,6 +147,9 @@ TEXTS: dict[str, tuple[str, bool]] = {
     "ldp-precision": (vectors("estimate precision(x)\n  by ldp-precision", delta=", delta = 1e-6"), False),
     "nldp-sparse-linear-regression": (PAIRS.format(n=60), True),
     "ldp-iht": (ROUNDS.format(n=60), True),
+    "interactive-ldp-sgd logistic": (MARGINS.format(n=60, loss="logistic"), True),
+    "interactive-ldp-sgd smooth-hinge": (MARGINS.format(n=60, loss="smooth-hinge"), True),
+    "ldp-direct-perturbation": (MOMENTS.format(n=60), True),
     "private-majority-voting": (VOTES.format(n=60), False),
 }
 

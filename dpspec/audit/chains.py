@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpspec.audit.deployment import ChannelSpec
+from dpspec.audit.matrices import ExactResult, checked_matrix, keep_of, matrix_privacy
 from dpspec.audit.pairs import Array, Atoms, randomized_response
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dpspec.audit.exact import ExactResult
+    from collections.abc import Callable, Iterator
 
 _MOST_STATES = 1000
 _MOST_OUTCOMES = 200_000
@@ -34,8 +33,6 @@ def _refuse(message: str, help: str = "") -> SpecError:
 def stage_matrix(c: ChannelSpec) -> tuple[Array, int]:
     """One stage as conditional probabilities, and how many independent pairs of opposite bits two inputs differ in (0: it is no encoding in
     bits). Encodings in bits treat each bit alone: the matrix is that of a bit, row 0 for a bit that is set."""
-    from dpspec.audit.exact import checked_matrix, keep_of
-
     if c.kind == "matrix":
         if c.fields.get("neighbours") is not None:
             raise _refuse("a matrix of a chain has all its inputs for neighbours", "leave out neighbours")
@@ -56,8 +53,6 @@ def stage_matrix(c: ChannelSpec) -> tuple[Array, int]:
 
 def chain(c: ChannelSpec) -> ExactResult:
     """The channel ``chain``. Raises :class:`SpecError` (DP675) for stages that do not fit or outcomes too many to enumerate."""
-    from dpspec.audit.exact import matrix_privacy
-
     stages = [stage_matrix(s) for s in c.fields["channels"]]
     if len({bits > 0 for _, bits in stages}) > 1 or len({bits for _, bits in stages if bits > 1}) > 1:
         raise _refuse("encodings in bits and values cannot follow one another in a chain")
@@ -138,13 +133,11 @@ def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
             yield (i, *rest)
 
 
-def positions(c: ChannelSpec) -> ExactResult:
+def positions(c: ChannelSpec, audited: Callable[[ChannelSpec], ExactResult]) -> ExactResult:
     """The channel ``positions``: a record of several values, each reported by a channel of its own (``counts``: how many are alike).
 
     ``differs: record``: two records differ in every position, and their losses add up; ``attribute``: in one, the worst of them.
     """
-    from dpspec.audit.exact import ExactResult, audit_exact
-
     differs = c.fields.get("differs")
     if differs not in ("record", "attribute"):
         raise _refuse("channel positions needs differs: attribute or record")
@@ -152,14 +145,14 @@ def positions(c: ChannelSpec) -> ExactResult:
     counts = c.fields.get("counts") or [1] * len(channels)
     if len(counts) != len(channels) or any(n < 1 or n != int(n) for n in counts):
         raise _refuse("counts must be one whole number from 1 for each of the channels")
-    found = [(audit_exact(part), int(n)) for part, n in zip(channels, counts, strict=True)]
+    found = [(audited(part), int(n)) for part, n in zip(channels, counts, strict=True)]
     if differs == "attribute":
         worst = max((r for r, _ in found), key=lambda r: (r.epsilon, r.delta_needed))
         if len(found) == 1:
             return worst
         # which position shows the most at a delta is not worked out
         needed = max(r.delta_needed for r, _ in found)
-        over = randomized_response(worst.epsilon) if 0 < worst.epsilon < 500 else None
+        over = randomized_response(worst.epsilon) if 0 < worst.epsilon < 500 and needed == 0 else None
         return replace(worst, how=f"the worst of the positions: {worst.how}", delta_needed=needed, delta_at=None, over=over)
     total = math.fsum(r.epsilon * n for r, n in found)
     needed = 1 - math.prod((1 - r.delta_needed) ** n for r, n in found)
@@ -170,7 +163,7 @@ def positions(c: ChannelSpec) -> ExactResult:
         "all positions differ, and their losses add up",
         delta_needed=needed,
         attained=False,
-        over=randomized_response(total) if 0 < total < 500 else None,
+        over=randomized_response(total) if 0 < total < 500 and needed == 0 else None,
         under=_outer(finite) if len(finite) == len(pairs) else None,
     )
 

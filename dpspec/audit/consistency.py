@@ -55,13 +55,25 @@ def _event(event: Event, deployment: Deployment) -> Iterator[str]:
     whole = deployment.setting.n
     if event.kind in ("fixed_sampled", "laplace_mean") and n is not None and whole is not None and not deployment.setting.events_unit:
         yield from _differ(event, "number of records", {"n of the event": n, "n of the setting": whole})
-    keys, first, top = event.number("keys"), event.number("first_count"), event.number("l1_sensitivity")
-    if top is not None and first is not None and first * (keys or 1.0) > top * (1 + TOLERANCE):
-        moved = first * (keys or 1.0)
-        yield f"{event.what}: {keys or 1:g} keys with a count of {first:g} move counts by {moved:g}, l1_sensitivity is {top:g}"
+    yield from _keys(event, relation)
     parts, mine = event.number("parts"), event.number("parts_per_unit")
     if parts is not None and mine is not None and mine > parts:
         yield f"{event.what}: a unit lies in {mine:g} parts of {parts:g}"
+
+
+def _keys(event: Event, relation: str) -> Iterator[str]:
+    """The keys of one unit with their counts against the sensitivity; a replaced unit leaves its keys and enters as many others."""
+    keys, first, private = event.number("keys"), event.number("first_count"), event.kind.endswith("_threshold")
+    replaced = 2.0 if private and relation in REPLACING else 1.0
+    if first is None and replaced == 1:
+        return
+    for word, power in (("l1_sensitivity", 1.0), ("l2_sensitivity", 2.0)):
+        top = event.number(word) if private or power == 1 else None
+        moved = (first or 1.0) * ((keys or 1.0) * replaced) ** (1 / power)
+        if top is not None and top > 0 and moved > top * (1 + TOLERANCE):
+            others = ", and a replaced unit enters as many others" if replaced > 1 else ""
+            counts = f"{keys or 1:g} keys with a count of {first or 1:g}{others}"
+            yield f"{event.what}: {counts} move counts by {moved:.6g}, {word} is {top:g}"
 
 
 def _differ(event: Event, what: str, values: Mapping[str, float]) -> Iterator[str]:

@@ -399,7 +399,9 @@ class _Loader:
             self.say("DP672", f"spends must be a list of {{event, charged}}, not {shown(spends)}", (*at, "spends"))
         for i, item in enumerate(spends if isinstance(spends, list) else ()):
             row, place = self.mapping(item, (*at, "spends", i), "a spend"), (*at, "spends", i)
-            self.known(row, ("name", "event", "charged"), place, "field of a spend")
+            self.known(row, ("name", "event", "charged", "charged_in"), place, "field of a spend")
+            if row.get("charged_in", "rho") not in ("epsilon", "rho"):
+                self.say("DP672", f"charged_in must be epsilon or rho, not {shown(row['charged_in'])}", (*place, "charged_in"))
             self.event(row.get("event"), (*place, "event"))
             if self.value(row, "charged", place, AMOUNT) is None and "charged" not in row:
                 self.say("DP674", "a spend needs charged", place)
@@ -450,7 +452,27 @@ def deployment_of(data: Mapping[str, Any], *, spans: Mapping[Path, Span] | None 
     )
     if has_errors(loader.found):
         raise SpecError(loader.found, path=path)
-    return _reports_of_units(deployment)
+    return _remembered(_reports_of_units(deployment))
+
+
+def _remembered(deployment: Deployment) -> Deployment:
+    """A chain whose number of reports is told by the setting: its first stage is remembered, so its losses do not add up; said as DP648."""
+    setting, channel = deployment.setting, deployment.channel
+    if channel is None or channel.kind != "chain" or channel.fields.get("reports") is not None:
+        return deployment
+    open_ended = setting.repeats is None and bool(setting.events_unit) and setting.events_unit.lower() != setting.unit.lower()
+    if setting.repeats is None and not open_ended:
+        return deployment
+    reports: Any = "unbounded" if open_ended or math.isinf(setting.repeats or math.inf) else math.ceil(setting.repeats or 1.0)
+    told = (
+        f"read as {reports} reports of one value, whose first stage is remembered (state reports of the chain and repeats for new values)"
+    )
+    return replace(
+        deployment,
+        channel=replace(channel, fields={**channel.fields, "reports": reports}),
+        setting=replace(setting, repeats=None, events_unit=""),
+        notes=(*deployment.notes, Diagnostic("DP648", "info", told)),
+    )
 
 
 def _reports_of_units(deployment: Deployment) -> Deployment:

@@ -11,71 +11,17 @@ import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from dpspec.audit.chains import chain, positions
 from dpspec.audit.deployment import ChannelSpec, numeric
 from dpspec.audit.events.laplace import vote_loss
-from dpspec.audit.pairs import Array, Atoms, GaussianPair, LaplacePair, Pair, randomized_response
+from dpspec.audit.matrices import ExactResult, keep_of, matrix_privacy, need, refuse
+from dpspec.audit.pairs import Array, Atoms, GaussianPair, LaplacePair, randomized_response
 from dpspec.spec.diagnostics import Diagnostic, SpecError
-
-
-@dataclass(frozen=True, slots=True)
-class ExactResult:
-    """``epsilon``: the exact pure epsilon (infinite when an output is possible for one input only).
-
-    ``pair`` and ``output`` attain it; ``delta_needed``: the least delta with which any finite epsilon holds (0 for a pure channel);
-    ``delta_at``: the hockey-stick divergence at an epsilon, largest over pairs, or from above (``attained`` False), or not known (None).
-    ``one_report``: of a single report, for channels whose claim is about many. ``over``, ``under``: pairs that dominate the channel and
-    that two inputs show, for compositions.
-    """
-
-    epsilon: float
-    how: str
-    pair: tuple[str, str] | None = None
-    output: str | None = None
-    delta_needed: float = 0.0
-    delta_at: Callable[[float], float] | None = None
-    one_report: float | None = None
-    attained: bool = True
-    over: Pair | None = None
-    under: Pair | None = None
-
-    def epsilon_at(self, delta: float) -> float:
-        """The least epsilon that is known to hold at ``delta``: without a profile the one that holds at every delta."""
-        if delta <= 0 or self.delta_needed > delta:
-            return self.epsilon if delta <= 0 else math.inf
-        if self.delta_at is None:
-            return self.epsilon
-        from dpspec.audit.conversions import bisect_down
-
-        return min(bisect_down(self.delta_at, delta), self.epsilon)
-
-    def range_at(self, delta: float) -> tuple[float, float]:
-        """Bounds on the epsilon at ``delta``; they agree where the profile is exact."""
-        high = self.epsilon_at(delta)
-        exact = delta <= 0 or self.delta_needed > delta or (self.delta_at is not None and self.attained)
-        return (high if exact else 0.0), high
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "epsilon": _finite(self.epsilon),
-            "how": self.how,
-            "pair": None if self.pair is None else list(self.pair),
-            "output": self.output,
-            "delta_needed": self.delta_needed,
-            "epsilon_one_report": self.one_report,
-        }
-
-
-def _finite(x: float) -> float | str:
-    return x if math.isfinite(x) else "inf"
-
-
-def _refuse(message: str, help: str = "") -> SpecError:
-    return SpecError([Diagnostic("DP675", "error", message, help)])
 
 
 def audit_exact(channel: ChannelSpec | Array | Sequence[Sequence[Any]]) -> ExactResult:
@@ -86,110 +32,9 @@ def audit_exact(channel: ChannelSpec | Array | Sequence[Sequence[Any]]) -> Exact
     if isinstance(channel, ChannelSpec):
         model = _MODELS.get(channel.kind)
         if model is None:
-            raise _refuse(f"no model for the channel {channel.fields.get('type', channel.kind)!r}")
+            raise refuse(f"no model for the channel {channel.fields.get('type', channel.kind)!r}")
         return model(channel)
     return matrix_privacy(channel)
-
-
-def matrix_privacy(
-    rows: Array | Sequence[Sequence[Any]],
-    inputs: Sequence[Any] | None = None,
-    outputs: Sequence[Any] | None = None,
-    neighbours: Sequence[tuple[int, int]] | None = None,
-    how: str = "largest log-ratio over outputs and ordered pairs of inputs",
-) -> ExactResult:
-    """Exact audit of a matrix. Entries may be numbers or rational text (``"1/3"``); each row must sum to 1 within 1e-6.
-
-    ``neighbours``: pairs of row indices; all pairs when absent.
-    """
-    p = checked_matrix(rows)
-    names = [str(x) for x in (inputs if inputs is not None else range(p.shape[0]))]
-    outs = [str(x) for x in (outputs if outputs is not None else range(p.shape[1]))]
-    if len(names) != p.shape[0] or len(outs) != p.shape[1]:
-        raise _refuse(f"the matrix is {p.shape[0]} by {p.shape[1]}, but there are {len(names)} inputs and {len(outs)} outputs")
-    if p.shape[0] < 2:
-        raise _refuse("a channel with one input has no neighbours", "give one row for each input")
-    with np.errstate(divide="ignore"):
-        log = np.log(p)
-    if neighbours is None:
-        with np.errstate(invalid="ignore"):
-            gap = log.max(axis=0) - log.min(axis=0)
-        gap = np.where(p.max(axis=0) == 0, 0.0, gap)
-        y = int(np.argmax(gap))
-        a, b = int(np.argmax(p[:, y])), int(np.argmin(p[:, y]))
-        best = float(gap[y])
-    else:
-        _check_neighbours(neighbours, p.shape[0])
-        best, a, b, y = -1.0, 0, 0, 0
-        for i, j in (*neighbours, *((j, i) for i, j in neighbours)):
-            with np.errstate(invalid="ignore"):
-                gap = np.where(p[i] > 0, log[i] - log[j], -np.inf)
-            if float(gap.max()) > best:
-                best, a, b, y = float(gap.max()), i, j, int(np.argmax(gap))
-
-    def delta_at(epsilon: float) -> float:
-        if math.isinf(epsilon):
-            factor = None
-        else:
-            factor = math.exp(min(epsilon, 709.0))
-        top = 0.0
-        if neighbours is None:
-            for i in range(p.shape[0]):
-                excess = np.where(p == 0, p[i], 0.0) if factor is None else np.maximum(p[i] - factor * p, 0.0)
-                top = max(top, float(excess.sum(axis=1).max()))
-        else:
-            for i, j in (*neighbours, *((j, i) for i, j in neighbours)):
-                excess = np.where(p[j] == 0, p[i], 0.0) if factor is None else np.maximum(p[i] - factor * p[j], 0.0)
-                top = max(top, float(excess.sum()))
-        return top
-
-    needed = delta_at(math.inf) if math.isinf(best) else 0.0
-    over = randomized_response(best) if 0 < best < 500 else None
-    under = Atoms(tuple(p[a].tolist()), tuple(p[b].tolist()))
-    return ExactResult(best, how, (names[a], names[b]), outs[y], needed, delta_at, over=over, under=under)
-
-
-def _check_neighbours(neighbours: Sequence[tuple[int, int]], size: int) -> None:
-    """Pairs of rows, two different ones at least: an empty comparison would be certified by silence."""
-    for i, j in neighbours:
-        if i not in range(size) or j not in range(size):
-            raise _refuse(f"neighbours ({i}, {j}) are not rows of the matrix")
-    if all(i == j for i, j in neighbours):
-        raise _refuse("neighbours names no two different inputs, so nothing is compared", "leave it out to compare all pairs of inputs")
-
-
-def checked_matrix(rows: Any) -> Array:
-    try:
-        table = [[_entry(x) for x in row] for row in rows]
-    except (TypeError, ValueError, ZeroDivisionError, OverflowError):
-        raise _refuse("the channel's rows must be lists of probabilities") from None
-    if not table or not table[0]:
-        raise _refuse("the channel matrix is empty")
-    if len({len(row) for row in table}) != 1:
-        raise _refuse("the rows of the channel matrix differ in length", "an output that only some inputs can give still needs its column")
-    p = np.asarray(table, dtype=float)
-    if not all(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
-        raise _refuse("the channel's rows must be lists of probabilities")
-    if not np.all(np.isfinite(p)) or p.min() < 0 or p.max() > 1 + 1e-9:
-        raise _refuse("an entry of the channel matrix is no probability")
-    sums = p.sum(axis=1)
-    if np.max(np.abs(sums - 1)) > 1e-5:
-        i = int(np.argmax(np.abs(sums - 1)))
-        raise _refuse(
-            f"row {i} sums to {sums[i]:.6g}, not to 1", "one row is the distribution of the output for one input; is the matrix transposed?"
-        )
-    return p
-
-
-def _entry(value: Any) -> float:
-    if isinstance(value, str):
-        number = numeric(value)
-        if isinstance(number, str):
-            raise ValueError("no number")
-        return float(number)
-    if isinstance(value, bool):
-        raise ValueError("no number")
-    return float(value)
 
 
 def load_channel(text: str, name: str = "") -> ChannelSpec:
@@ -205,14 +50,14 @@ def load_channel(text: str, name: str = "") -> ChannelSpec:
             return ChannelSpec("matrix", {"rows": data})
         body = data.get("channel", data)
         if not isinstance(body, dict) or "rows" not in body:
-            raise _refuse("a channel in JSON needs rows")
+            raise refuse("a channel in JSON needs rows")
         return ChannelSpec("matrix", dict(body))
     try:
         table = [row for row in csv.reader(io.StringIO(text)) if any(cell.strip() for cell in row)]
     except csv.Error as error:
         raise SpecError([Diagnostic("DP670", "error", f"this is not comma-separated text: {error}")], path=name) from None
     if not table:
-        raise _refuse("the file is empty")
+        raise refuse("the file is empty")
 
     def is_number(cell: str) -> bool:
         return isinstance(numeric(cell), (int, float))
@@ -241,34 +86,25 @@ def load_channel(text: str, name: str = "") -> ChannelSpec:
 # ----------------------------------------------------------------------------------------------------------- structured channels
 
 
-def _need(c: ChannelSpec, *names: str, low: float = -math.inf, high: float = math.inf) -> float:
-    value = c.number(*names)
-    if value is None:
-        raise _refuse(f"channel {c.kind} needs {' or '.join(names)}")
-    if not low <= value <= high:
-        raise _refuse(f"{names[0]} = {value:g} is outside [{low:g}, {high:g}]")
-    return value
-
-
 def _matrix(c: ChannelSpec) -> ExactResult:
     rows = c.fields.get("rows")
     if not isinstance(rows, (list, tuple)):
-        raise _refuse("a channel matrix needs rows")
+        raise refuse("a channel matrix needs rows")
     pairs = c.fields.get("neighbours")
     chosen = None
     if pairs is not None:
         if not isinstance(pairs, (list, tuple)) or not all(_is_pair(x) for x in pairs):
-            raise _refuse("neighbours must be a list of pairs of row numbers", "count rows from 0, as in [[0, 1], [1, 2]]")
+            raise refuse("neighbours must be a list of pairs of row numbers", "count rows from 0, as in [[0, 1], [1, 2]]")
         chosen = [(int(a), int(b)) for a, b in pairs]
         met = {x for i, j in chosen if i != j for x in (i, j)}
         alone = next((i for i in range(len(rows)) if i not in met), None)
         if met and alone is not None:
-            raise _refuse(
+            raise refuse(
                 f"row {alone} is in no pair of neighbours, so it is compared with none", "list its neighbours, or leave the row out"
             )
     names = (c.fields.get("inputs"), c.fields.get("outputs"))
     if any(x is not None and not isinstance(x, (list, tuple)) for x in names):
-        raise _refuse("inputs and outputs must be lists of names")
+        raise refuse("inputs and outputs must be lists of names")
     return matrix_privacy(rows, c.fields.get("inputs"), c.fields.get("outputs"), chosen)
 
 
@@ -280,7 +116,7 @@ def _is_pair(item: Any) -> bool:
 
 
 def _bits(c: ChannelSpec) -> tuple[float, float]:
-    return _need(c, "p_true_bit", "p", low=0, high=1), _need(c, "q_other_bit", "q", low=0, high=1)
+    return need(c, "p_true_bit", "p", low=0, high=1), need(c, "q_other_bit", "q", low=0, high=1)
 
 
 def _two_bits(p: float, q: float, times: int = 1) -> ExactResult:
@@ -297,32 +133,21 @@ def _two_bits(p: float, q: float, times: int = 1) -> ExactResult:
 
 def _unary(c: ChannelSpec) -> ExactResult:
     p, q = _bits(c)
-    return _two_bits(p, q, int(_need(c, "hot_bits", low=1, high=5) if c.number("hot_bits") is not None else 1))
+    return _two_bits(p, q, int(need(c, "hot_bits", low=1, high=5) if c.number("hot_bits") is not None else 1))
 
 
 def _unary_subset(c: ChannelSpec) -> ExactResult:
     p, q = _bits(c)
     # the outputs that were sampled are the worst ones, so that the profile is one from above
-    if _need(c, "sampled_bits", low=1) >= 2:
+    if need(c, "sampled_bits", low=1) >= 2:
         return replace(_two_bits(p, q), attained=False, under=None)
     how = "one sampled bit: at most one bit differs"
     one = matrix_privacy([[p, 1 - p], [q, 1 - q]], ("value", "another value"), ("1", "0"), how=how)
     return replace(one, attained=False, under=None)
 
 
-def keep_of(c: ChannelSpec, k: float) -> float:
-    keep, epsilon = c.number("keep"), c.number("epsilon")
-    if keep is None and epsilon is None:
-        raise _refuse(f"channel {c.kind} needs keep or epsilon")
-    found = [] if keep is None else [_need(c, "keep", low=0, high=1)]
-    if epsilon is not None:
-        found.append(1 / (1 + (k - 1) * math.exp(-_need(c, "epsilon", low=0))))
-    # two statements that differ are said to; the one that tells more is used
-    return max(found, key=lambda x: math.inf if x in (0.0, 1.0) else abs(math.log(x / (1 - x) * (k - 1))))
-
-
 def _response(c: ChannelSpec, word: str) -> ExactResult:
-    k = int(_need(c, word, low=2))
+    k = int(need(c, word, low=2))
     keep = keep_of(c, k)
     other = (1 - keep) / (k - 1)
     rest = [max(1 - keep - other, 0.0)] if k > 2 else []
@@ -335,15 +160,15 @@ def _response(c: ChannelSpec, word: str) -> ExactResult:
 
 
 def _subset_selection(c: ChannelSpec) -> ExactResult:
-    k, w = _need(c, "categories", low=2), _need(c, "size", low=1)
+    k, w = need(c, "categories", low=2), need(c, "size", low=1)
     if w >= k:
-        raise _refuse(f"a subset of {w:g} of {k:g} values tells nothing or everything")
+        raise refuse(f"a subset of {w:g} of {k:g} values tells nothing or everything")
     stated, epsilon = c.number("include"), c.number("epsilon")
     if stated is None and epsilon is None:
-        raise _refuse("channel subset_selection needs include or epsilon")
-    found = [] if stated is None else [_need(c, "include", low=0, high=1)]
+        raise refuse("channel subset_selection needs include or epsilon")
+    found = [] if stated is None else [need(c, "include", low=0, high=1)]
     if epsilon is not None:
-        found.append(w / (w + (k - w) * math.exp(-_need(c, "epsilon", low=0))))
+        found.append(w / (w + (k - w) * math.exp(-need(c, "epsilon", low=0))))
     include = max(found, key=lambda x: math.inf if x in (0.0, 1.0) else abs(math.log(x / (1 - x) * (k - w) / w)))
     # classes of outputs by membership of the two inputs; within a class all sets have equal probability
     both = include * (w - 1) / (k - 1)
@@ -360,8 +185,8 @@ def _hadamard(c: ChannelSpec) -> ExactResult:
 
 
 def _rappor(c: ChannelSpec) -> ExactResult:
-    h, f = _need(c, "hashes", low=1), _need(c, "f", low=0, high=1)
-    p, q = _need(c, "p", low=0, high=1), _need(c, "q", low=0, high=1)
+    h, f = need(c, "hashes", low=1), need(c, "f", low=0, high=1)
+    p, q = need(c, "p", low=0, high=1), need(c, "q", low=0, high=1)
     q_star, p_star = f / 2 * (p + q) + (1 - f) * q, f / 2 * (p + q) + (1 - f) * p
     long_run = math.inf if f == 0 else 2 * h * math.log((1 - f / 2) / (f / 2))
     top, low = q_star * (1 - p_star), p_star * (1 - q_star)
@@ -384,7 +209,7 @@ def _rappor(c: ChannelSpec) -> ExactResult:
 
 
 def _half_cube(c: ChannelSpec) -> ExactResult:
-    d = int(_need(c, "dimension", low=1, high=10_000))
+    d = int(need(c, "dimension", low=1, high=10_000))
     keep = keep_of(c, 2)
     ties = str(c.fields.get("ties", "both"))
     even = d % 2 == 0
@@ -402,13 +227,13 @@ def _half_cube(c: ChannelSpec) -> ExactResult:
 
 
 def _laplace_channel(c: ChannelSpec) -> ExactResult:
-    width = _need(c, "range", low=0)
+    width = need(c, "range", low=0)
     scale, epsilon = c.number("scale"), c.number("epsilon")
     if scale is None and epsilon is None:
-        raise _refuse("channel laplace needs scale or epsilon")
-    found = [] if epsilon is None else [_need(c, "epsilon", low=0)]
+        raise refuse("channel laplace needs scale or epsilon")
+    found = [] if epsilon is None else [need(c, "epsilon", low=0)]
     if scale is not None:
-        found.append(0.0 if width == 0 else math.inf if _need(c, "scale", low=0) == 0 else width / scale)
+        found.append(0.0 if width == 0 else math.inf if need(c, "scale", low=0) == 0 else width / scale)
     eps = max(found)
 
     def delta_at(e: float) -> float:
@@ -420,7 +245,7 @@ def _laplace_channel(c: ChannelSpec) -> ExactResult:
 
 
 def _gaussian_channel(c: ChannelSpec) -> ExactResult:
-    width, sigma = _need(c, "range", low=0), _need(c, "sigma", low=0)
+    width, sigma = need(c, "range", low=0), need(c, "sigma", low=0)
     if width == 0:
         return ExactResult(0.0, "every input is the same", None, None, 0.0, lambda _: 0.0)
     if sigma == 0:
@@ -434,14 +259,14 @@ def _gaussian_channel(c: ChannelSpec) -> ExactResult:
 
 
 def _vote(c: ChannelSpec) -> ExactResult:
-    low, high = _need(c, "low"), _need(c, "high")
+    low, high = need(c, "low"), need(c, "high")
     top = c.number("sensitivity")
-    scale, threshold = _need(c, "scale", low=0), _need(c, "threshold")
+    scale, threshold = need(c, "scale", low=0), need(c, "threshold")
     if not low < high:
-        raise _refuse(f"vote: low {low:g} must lie below high {high:g}")
+        raise refuse(f"vote: low {low:g} must lie below high {high:g}")
     if scale == 0:
         return ExactResult(math.inf, "no noise on the vote", None, None, 1.0, lambda _: 1.0)
-    top = high - low if top is None else _need(c, "sensitivity", low=0)
+    top = high - low if top is None else need(c, "sensitivity", low=0)
     if top == 0:
         return ExactResult(0.0, "no vote moves the count", None, None, 0.0, lambda _: 0.0)
     eps, pair = vote_loss(low, high, top, scale, threshold)
@@ -452,7 +277,7 @@ def _vote(c: ChannelSpec) -> ExactResult:
 
 
 def _stated_epsilon(c: ChannelSpec) -> float:
-    return _need(c, "epsilon", low=0, high=500)
+    return need(c, "epsilon", low=0, high=500)
 
 
 def _window(inside: float, outside: float, width: float, domain: float, how: str) -> ExactResult:
@@ -482,7 +307,7 @@ def _square_wave(c: ChannelSpec) -> ExactResult:
     if eps == 0:
         return matrix_privacy([[1.0], [1.0]], how="epsilon 0")
     e = math.exp(eps)
-    b = (eps * e - e + 1) / (2 * e * (e - 1 - eps)) if stated is None else _need(c, "width", low=0)
+    b = (eps * e - e + 1) / (2 * e * (e - 1 - eps)) if stated is None else need(c, "width", low=0)
     if b == 0:
         return ExactResult(0.0, "a window without width shows nothing", None, None, 0.0, lambda _: 0.0)
     outside = 1 / (2 * b * e + 1)
@@ -497,7 +322,7 @@ def _count_mean_sketch(c: ChannelSpec) -> ExactResult:
     if keep is None:
         keep = 1 / (1 + math.exp(-_stated_epsilon(c) / 2))
     else:
-        keep = _need(c, "keep", low=0, high=1)
+        keep = need(c, "keep", low=0, high=1)
     return replace(_two_bits(keep, 1 - keep), attained=False)
 
 
@@ -506,7 +331,7 @@ def _priv_unit(c: ChannelSpec) -> ExactResult:
     al. 2018, "Protection against reconstruction and its applications in private federated learning", Algorithm 1)."""
     from scipy.special import betainc
 
-    keep, gamma, d = _need(c, "keep", low=0, high=1), _need(c, "gamma", low=0, high=1), int(_need(c, "dimension", low=2))
+    keep, gamma, d = need(c, "keep", low=0, high=1), need(c, "gamma", low=0, high=1), int(need(c, "dimension", low=2))
     cap = 0.5 * float(betainc((d - 1) / 2, 0.5, 1 - gamma * gamma))
     if cap == 0:
         return ExactResult(math.inf, "a cap without area", None, None, keep)
@@ -522,13 +347,13 @@ def _sampled_attribute(c: ChannelSpec) -> ExactResult:
     output that agrees with one input everywhere and with the other nowhere shows as much as the one report does."""
     from scipy.special import gammaln
 
-    d, k = int(_need(c, "attributes", low=1, high=200)), int(_need(c, "categories", low=2))
+    d, k = int(need(c, "attributes", low=1, high=200)), int(need(c, "categories", low=2))
     keep = keep_of(c, k)
     other, differs = (1 - keep) / (k - 1), c.fields.get("differs")
     if differs not in ("attribute", "record"):
-        raise _refuse("channel sampled_attribute needs differs: attribute or record")
+        raise refuse("channel sampled_attribute needs differs: attribute or record")
     if not isinstance(c.fields.get("fakes"), bool):
-        raise _refuse("channel sampled_attribute needs fakes: true or false")
+        raise refuse("channel sampled_attribute needs fakes: true or false")
     if not c.fields["fakes"]:
         rest = [max(1 - keep - other, 0.0)] if k > 2 else []
         if differs == "attribute":
@@ -566,18 +391,6 @@ def _cosine(c: ChannelSpec) -> ExactResult:
     return matrix_privacy([[keep, 1 - keep], [1 - keep, keep]], ("cosine 1", "cosine -1"), ("1", "0"), how=how)
 
 
-def _chain(c: ChannelSpec) -> ExactResult:
-    from dpspec.audit.chains import chain
-
-    return chain(c)
-
-
-def _positions(c: ChannelSpec) -> ExactResult:
-    from dpspec.audit.chains import positions
-
-    return positions(c)
-
-
 _MODELS: Mapping[str, Callable[[ChannelSpec], ExactResult]] = {
     "matrix": _matrix,
     "unary": _unary,
@@ -597,6 +410,6 @@ _MODELS: Mapping[str, Callable[[ChannelSpec], ExactResult]] = {
     "priv_unit": _priv_unit,
     "sampled_attribute": _sampled_attribute,
     "cosine": _cosine,
-    "chain": _chain,
-    "positions": _positions,
+    "chain": chain,
+    "positions": lambda c: positions(c, audit_exact),
 }

@@ -6,11 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpspec.audit.bounds import rho_range
+from dpspec.audit.bounds import epsilon_range, rho_range
 from dpspec.audit.component import Component, Context, Missing
 from dpspec.audit.deployment import Claim, Deployment, _Loader
 from dpspec.audit.events import components
 from dpspec.audit.events._additive import gaussian_shift
+from dpspec.audit.verdict import TOLERANCE
 from dpspec.spec.diagnostics import Diagnostic
 
 
@@ -76,8 +77,9 @@ def tool_findings(deployment: Deployment) -> tuple[list[Diagnostic], dict[str, f
         checked = True
         faults += _calibration(tool, deployment, right)
     if "spends" in tool:
-        checked = True
-        faults += _monotone(tool["spends"], deployment, right)
+        told, enough = _spends(tool["spends"], deployment, right)
+        faults += told
+        checked = checked or bool(told) or enough
     if "ledger" in tool:
         checked = True
         faults += _ledger(tool["ledger"], claim, right)
@@ -133,19 +135,30 @@ def _calibration(tool: Mapping[str, Any], deployment: Deployment, right: dict[st
     return [_fault("DP608", f"no sigma was returned; {sigma:.6g} is right, from the closed form and without a grid")]
 
 
-def _monotone(data: Any, deployment: Deployment, right: dict[str, float]) -> list[Diagnostic]:
-    """``spends``: list of {event, charged}; ``charged`` is an amount or a rank. A larger true cost must not be charged less."""
+def _spends(data: Any, deployment: Deployment, right: dict[str, float]) -> tuple[list[Diagnostic], bool]:
+    """``spends``: list of {event, charged}; a larger true cost must not be charged less. ``charged_in``: epsilon or rho, and then the
+    amount must be at least the cost. Beside the faults: whether every amount is shown to be enough; order alone certifies nothing."""
     if not isinstance(data, Sequence) or isinstance(data, str):
-        return [_fault("DP605", "tool.spends must be a list of {event, charged}")]
+        return [_fault("DP605", "tool.spends must be a list of {event, charged}")], False
+    enough = len(data) > 0
     loader = _Loader({}, False)
     context = Context(deployment.setting.neighbouring)
     rows: list[tuple[float, float, str]] = []
+    found: list[Diagnostic] = []
     for i, item in enumerate(data):
         event = loader.event(item.get("event"), ("tool", "spends", i))
-        cost = rho_range(components(event, context)).high
+        parts = components(event, context)
+        cost = rho_range(parts).high
         rows.append((cost, float(item["charged"]), str(item.get("name", event.what))))
         right[f"rho {rows[-1][2]}"] = cost
-    found = []
+        unit = item.get("charged_in")
+        enough = enough and unit is not None
+        if unit is not None:
+            needs = rho_range(parts) if unit == "rho" else epsilon_range(parts, deployment.claim.delta or 0.0)
+            right[f"{unit} {rows[-1][2]}"] = needs.high
+            enough = enough and rows[-1][1] >= needs.high * (1 - TOLERANCE)
+            if rows[-1][1] < needs.low * (1 - TOLERANCE):
+                found.append(_fault("DP608", f"{rows[-1][2]} costs {unit} {needs.low:.6g} and is charged {rows[-1][1]:g}"))
     for cost, charged, name in rows:
         if cost > 0 and charged < 1e-300:
             found.append(_fault("DP608", f"{name} costs rho {cost:.4g} and is charged {charged:g}: it can be repeated for ever"))
@@ -160,7 +173,7 @@ def _monotone(data: Any, deployment: Deployment, right: dict[str, float]) -> lis
                         "a spend must not grow with the noise",
                     )
                 )
-    return found
+    return found, enough
 
 
 def _ledger(data: Any, claim: Claim, right: dict[str, float]) -> list[Diagnostic]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from dpspec.audit.bounds import Range
-from dpspec.audit.exact import ExactResult
+from dpspec.audit.matrices import ExactResult
 from dpspec.spec.diagnostics import Diagnostic
 
 Verdict: TypeAlias = Literal["holds", "holds-if", "violated", "not-certified", "inconsistent", "vacuous", "cannot-verify"]

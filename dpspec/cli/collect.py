@@ -21,7 +21,7 @@ def command(
         list[str] | None, typer.Argument(help="files of reports, folders of such files, or - for standard input", show_default=False)
     ] = None,
     store: Annotated[
-        str | None, typer.Option("--store", help="a SQLite file, or a URL; PLAN.reports.db where it is not named", show_default=False)
+        str | None, typer.Option("--store", help="a SQLite file; PLAN.reports.db where it is not named", show_default=False)
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="folder for record.json and the released arrays", show_default=False)] = None,
     tokens: Annotated[

@@ -43,6 +43,7 @@ CHANNELS: Final = {
     "laplace-vector": ("laplace_vector", "LaplaceVector"),
     "one-bit-mean": ("one_bit", "OneBitMean"),
     "optimised-unary-encoding": ("unary_encoding", "UnaryEncoding"),
+    "priv-unit": ("priv_unit", "PrivUnit"),
     "sampled-coordinate": ("sampled_coordinate", "SampledCoordinate"),
     "subset-selection": ("subset_selection", "SubsetSelection"),
     "symmetric-unary-encoding": ("unary_encoding", "UnaryEncoding"),
@@ -241,7 +242,7 @@ def _draw(data: Any, d: int, has_y: bool) -> DeviceDraw:
     name, level = form["name"], form["level"]
     if not isinstance(name, str) or type(level) not in (int, float) or not (math.isfinite(level) and level > 0):
         raise ClientError("a draw has a name and a level, a positive number")
-    channel = channel_of(form["channel"])
+    channel = channel_of(form["channel"], form["coins"])
     feature = feature_of(form["feature"])
     draw = DeviceDraw(name, channel, float(level), feature, _whole(form["count"], 1, MOST_RECORD, "count"))
     noise = noise_of(channel, draw.level)
@@ -258,9 +259,13 @@ def _draw(data: Any, d: int, has_y: bool) -> DeviceDraw:
     return draw
 
 
-def channel_of(data: Any) -> Channel:
-    """The channel of its form. Raises :class:`ClientError` or :class:`~dpspec.privacy.forms.FormError`."""
+def channel_of(data: Any, coins: Any) -> Channel:
+    """The channel of its form. Raises ``ValueError`` (:class:`ClientError` and :class:`~dpspec.privacy.forms.FormError` are)."""
     kind = data.get("kind") if isinstance(data, Mapping) else None
+    if kind == "priv-unit":
+        from dpspec.client.cap import given
+
+        return given(data, coins)
     if not isinstance(kind, str) or kind not in CHANNELS:
         raise ClientError(f"this client has no channel {kind!r:.60}")
     module, name = CHANNELS[kind]
@@ -271,11 +276,14 @@ def channel_of(data: Any) -> Channel:
 
 def coins_of(channel: Channel, level: float) -> dict[str, str]:
     """The coins of a channel that is nothing but coins, as whole multiples of 2^-64 in decimal digits: what a client without Python's
-    fractions tosses. Empty for other channels."""
+    fractions tosses; of PrivUnit its cap, which is found with SciPy. Empty for other channels."""
     from dpspec.privacy.noise import keep_threshold
 
     if channel.kind in ("one-bit-mean", "binary-response"):
         return {"keep": str(keep_threshold(level))}
+    if channel.kind == "priv-unit":
+        cap = channel.cap(level)  # type: ignore[attr-defined]
+        return {"height": repr(float(cap.height)), "inside": str(int(cap.inside * 2**64)), "mean": repr(float(cap.mean))}
     if channel.kind == "subset-selection":
         return {"truth": str(int(channel.truth(level) * 2**64)), "width": str(channel.width(level))}  # type: ignore[attr-defined]
     return {}

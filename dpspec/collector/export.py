@@ -96,7 +96,10 @@ def _draws(draft: Any, release: ReleaseDraft, *, several: bool) -> tuple[int, li
     for draw, leaf in draws(release.tree).items():
         channel = _channel(f"{name}.{draw}", leaf)
         if draw not in features:
-            refuse(f"release {name!r}: the algorithm {release.module.CARD.id} has no client for the draw {draw!r}")
+            refuse(
+                f"release {name!r}: {release.module.CARD.id} has clients, and none for the draw {draw!r} as it is planned",
+                "a loss by its name (logistic, squared, huber...), of which a device has the slope",
+            )
         feature, level = features[draw], float(release.calibrated.levels[draw])
         rounds.add(leaf.total // leaf.each)
         labelled |= feature.needs_y
@@ -140,6 +143,5 @@ def _channel(name: str, leaf: Leaf) -> Channel:
     if leaf.draw.per != "user" or not isinstance(mechanism, Channel) or leaf.sampling is not None:
         refuse(f"the draw {name!r} ({mechanism.kind}) is the server's own, on records that it sees")
     if mechanism.kind not in CHANNELS:
-        help = "`channel = hemisphere` has no cap" if mechanism.kind == "priv-unit" else ""
-        refuse(f"the draw {name!r}: devices do not run the channel {mechanism.kind}", help)
+        refuse(f"the draw {name!r}: devices do not run the channel {mechanism.kind}")
     return mechanism

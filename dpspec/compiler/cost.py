@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dpspec.compiler.bound import environment
 from dpspec.compiler.draft import Bounded, Draft
+from dpspec.privacy.channels.protocol import message_bits
 from dpspec.privacy.schedule import leaves
 from dpspec.theory.formulas import value
 
@@ -20,6 +21,10 @@ def _of(draft: Draft[Bounded], release: Bounded) -> dict[str, float | None]:
     env, n = environment(release), float(draft.facts["n"])
     found: dict[str, float | None] = dict.fromkeys(ITEMS)
     found.update({item: value(formula, env) for item, formula in release.module.CARD.cost.items()})
+    asked = [leaf for leaf in leaves(release.tree) if leaf.draw.per == "user"]
+    if asked and release.problem.model in ("nldp", "sldp"):  # the reports themselves: an option may have changed the channel of the card
+        bits: list[int] = [message_bits(leaf.draw.mechanism) * leaf.each for leaf in asked]
+        found["bits_per_user"] = float(sum(bits))
     found["noise_draws"] = sum(
         leaf.draw.mechanism.size * (leaf.total if leaf.draw.per == "run" else n * leaf.each)  # however many rounds users are spread over
         for leaf in leaves(release.tree)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from dpspec.models.columns import Cells, Column, Condition, Conditions
 from dpspec.numeric.norms import clip_rows, lengths
+from dpspec.numeric.slopes import SLOPES
 
 Vector: TypeAlias = NDArray[np.float64]
 Told: TypeAlias = Mapping[str, Vector]
@@ -215,9 +216,39 @@ class LinearGradient:
         return clipped
 
 
+@dataclass(frozen=True, slots=True)
+class MarginGradient:
+    """x phi'(<w, x>, y) of a named loss: factor*y*f'(y*u) where it is one of the ``product``, factor*f'(u - y) of the ``residual``.
+    ``w`` is told by the server."""
+
+    loss: str
+    parameters: tuple[float, ...]
+    family: str
+    factor: float
+    kind: ClassVar[str] = "margin-gradient"
+    needs_y: ClassVar[bool] = True
+    asks: ClassVar[tuple[str, ...]] = ("w",)
+
+    def __post_init__(self) -> None:
+        if self.loss not in SLOPES or self.family not in ("product", "residual"):
+            raise ValueError(f"no slope of the loss {self.loss!r:.40} by the {self.family!r:.40}")
+
+    def values(self, x: Vector, y: Vector | None, told: Told, coins: Coins) -> list[Any]:
+        assert y is not None
+        slope = SLOPES[self.loss]
+        with np.errstate(all="ignore"):  # what leaves the doubles is the gradient 0 to the channel
+            u = x @ told["w"]
+            if self.family == "residual":
+                s = self.factor * slope(u - y, *self.parameters)
+            else:
+                s = (y if self.factor == 1.0 else self.factor * y) * slope(y * u, *self.parameters)
+            return [x * s[:, None]]
+
+
 # --------------------------------------------------------------------------------------------------------------------- forms
 
-_KINDS: dict[str, Any] = {cls.kind: cls for cls in (Shifted, Record, Pair, ScaledPair, Centred, Satisfied, CellOf, Answers, LinearGradient)}
+_ALL = (Shifted, Record, Pair, ScaledPair, Centred, Satisfied, CellOf, Answers, LinearGradient, MarginGradient)
+_KINDS: dict[str, Any] = {cls.kind: cls for cls in _ALL}
 
 
 def form(feature: Any) -> dict[str, Any]:

@@ -10,7 +10,6 @@ digits decide. NumPy is all that this needs, since clients run it too.
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
@@ -71,6 +70,8 @@ def bernoulli_exp(t: Array, exact: Callable[[int], Fraction] | None = None) -> B
 
 def decide_exp(t: Fraction, bits: int) -> bool:
     """Whether U < exp(-t) for the uniform U whose first 53 binary digits are ``bits``; draws further digits until it is certain."""
+    import secrets
+
     precision, known = 53, bits
     while True:
         known, precision = (known << 64) | secrets.randbits(64), precision + 64

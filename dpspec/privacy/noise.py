@@ -22,9 +22,7 @@ post-processing.
 
 from __future__ import annotations
 
-import hashlib
 import math
-import secrets
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, Literal, Protocol, TypeAlias
@@ -145,6 +143,8 @@ def _check_scale(scale: float) -> None:
 def _key(part: int | str) -> int:
     """A path element as an integer: numbers as they are, words by a stable hash."""
     if isinstance(part, str):
+        import hashlib  # a tenth of the time in which a client starts
+
         return int.from_bytes(hashlib.blake2b(part.encode(), digest_size=8).digest(), "little")
     if part < 0:
         raise ValueError("path elements are not negative")
@@ -366,6 +366,8 @@ class SecureNoise:
 
     def permutation(self, n: int) -> Integers:
         """Fisher and Yates with exactly uniform choices."""
+        import secrets
+
         order = list(range(n))
         for i in range(n - 1, 0, -1):
             j = secrets.randbelow(i + 1)

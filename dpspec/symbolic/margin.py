@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpspec.numeric.slopes import SLOPES, bump
+from dpspec.numeric.slopes import expit as expit
 from dpspec.spec.expr import Expr
 from dpspec.symbolic import softmax
 from dpspec.symbolic.certificate import Certificate
@@ -103,52 +105,28 @@ def margin_loss(certificate: Certificate) -> MarginLoss:
     return MarginLoss(certificate.name, certificate.form, certificate.slope, certificate.curve)
 
 
-def expit(z: Vector) -> Vector:
-    """1/(1 + exp(-z)), to a few units in the last place on both sides; below -709, where exp overflows, 0 (the truth is under 1e-307)."""
-    with np.errstate(over="ignore"):
-        out: Vector = 1.0 / (1.0 + np.exp(-z))
-    return out
-
-
-#: f' and f'' of the named losses in their own argument, written for speed; params as in :func:`dpspec.symbolic.normal.named_loss`.
-_SHORT: dict[str, tuple[Callable[..., Vector], Callable[..., Vector]]] = {
-    "logistic": (lambda z: -expit(-z), lambda z: _bump(z)),
-    "sigmoid": (lambda z: -_bump(z), lambda z: _bump(z) * np.tanh(z / 2)),
-    "hinge": (lambda z, m=1.0: -1.0 * (z < m), lambda z, m=1.0: np.zeros_like(z)),
-    "squared-hinge": (lambda z, m=1.0: -2.0 * np.maximum(m - z, 0.0), lambda z, m=1.0: 2.0 * (z < m)),
-    "smoothed-hinge": (lambda z, b, m: _soft_step(z - m, b), lambda z, b, m: b * b / 2 / ((z - m) ** 2 + b * b) ** 1.5),
-    "squared": (lambda s: s, lambda s: np.ones_like(s)),
-    "absolute": (lambda s: np.sign(s), lambda s: np.zeros_like(s)),
-    "huber": (lambda s, c: np.clip(s, -c, c), lambda s, c: (np.abs(s) <= c) * 1.0),
-    "biweight": (
-        lambda s, c: s * np.maximum(1 - (s / c) ** 2, 0.0) ** 2,
-        lambda s, c: np.maximum(1 - (s / c) ** 2, 0.0) * (1 - 5 * (s / c) ** 2),
-    ),
-    "cauchy": (lambda s, c: s / (1 + (s / c) ** 2), lambda s, c: (1 - (s / c) ** 2) / (1 + (s / c) ** 2) ** 2),
+#: f'' of the named losses in their own argument, as f' in :mod:`dpspec.numeric.slopes`.
+_CURVES: dict[str, Callable[..., Vector]] = {
+    "logistic": lambda z: bump(z),
+    "sigmoid": lambda z: bump(z) * np.tanh(z / 2),
+    "hinge": lambda z, m=1.0: np.zeros_like(z),
+    "squared-hinge": lambda z, m=1.0: 2.0 * (z < m),
+    "smoothed-hinge": lambda z, b, m: b * b / 2 / ((z - m) ** 2 + b * b) ** 1.5,
+    "squared": lambda s: np.ones_like(s),
+    "absolute": lambda s: np.zeros_like(s),
+    "huber": lambda s, c: (np.abs(s) <= c) * 1.0,
+    "biweight": lambda s, c: np.maximum(1 - (s / c) ** 2, 0.0) * (1 - 5 * (s / c) ** 2),
+    "cauchy": lambda s, c: (1 - (s / c) ** 2) / (1 + (s / c) ** 2) ** 2,
 }
-
-
-def _bump(z: Vector) -> Vector:
-    """s(z)(1 - s(z)) of the logistic function s."""
-    e = np.exp(-np.abs(z))
-    out: Vector = e / (1.0 + e) ** 2
-    return out
-
-
-def _soft_step(v: Vector, b: float) -> Vector:
-    """(v/sqrt(v^2 + b^2) - 1)/2, without cancellation for large v."""
-    r = np.hypot(v, b)
-    out: Vector = np.where(v > 0, -b * b / (2 * r * (r + np.abs(v))), (v / r - 1) / 2)
-    return out
 
 
 @lru_cache(maxsize=256)
 def _short(form: Poly, order: int) -> Direct | None:
     """The direct formula of a derivative of a recognised loss; None where there is none (values always go the general way)."""
     named = recognise(form) if order else None
-    if named is None or named.name not in _SHORT:
+    if named is None or named.name not in SLOPES:
         return None
-    g = _SHORT[named.name][order - 1]
+    g = (SLOPES, _CURVES)[order - 1][named.name]
     params, factor = [float(p) for p in named.params], float(named.factor)
     if named.family == "residual":
         return lambda u, y: factor * g(u - y, *params)

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpspec.algorithms.card import Problem
+from dpspec.data.problems import fail
 from dpspec.measures.measure import Array, Measure, Trial
 from dpspec.spec.model import Infer
 from dpspec.spec.words import Assumption
@@ -132,6 +133,26 @@ def label_error(labels: Array, trial: Trial) -> float:
     return float(np.mean(np.asarray(labels) != trial.true))
 
 
+def ability_error(labels: Array, trial: Trial) -> float:
+    """The mean over workers of |ability - share of right answers|: the released ability against what the worker's own answers show beside
+    the truth (of real data, beside the labels of EM without noise). Where the algorithm also says how many tasks each has ``answered``, the
+    share is that among answers, and a worker without any is left out; else no answer counts as the guess that was sent for it, 1/K right.
+
+    Raises SpecError (DP413) where the algorithm releases no abilities.
+    """
+    if "abilities" not in trial.released:
+        fail("DP413", "ability-error needs the abilities of workers, and this algorithm releases none", "by private-dawid-skene")
+    votes: Votes = trial.problem.oracle
+    codes = votes.codes(trial.records)
+    right = (codes == np.searchsorted(np.asarray(votes.labels), trial.true)[:, None]).sum(axis=0)
+    answered = (codes != NONE).sum(axis=0)
+    share, some = (right + (len(codes) - answered) / len(votes.labels)) / len(codes), np.full(len(right), True)
+    if "answered" in trial.released:
+        share, some = right / np.maximum(answered, 1), answered > 0
+    apart = np.abs(np.asarray(trial.released["abilities"]) - share)[some]
+    return float(apart.mean()) if len(apart) else 0.0
+
+
 def arrays(estimate: Any, problem: Problem) -> dict[str, Any]:
     found = {"labels": estimate.theta}
     found.update({k: v for k, v in estimate.extras.items() if hasattr(v, "shape") or isinstance(v, (int, float))})
@@ -158,7 +179,7 @@ TASK = Task(
     name="truth",
     serves=lambda node: isinstance(node, Infer),
     words=("infer",),
-    measures=(Measure("label-error", label_error, "law"),),
+    measures=(Measure("label-error", label_error, "law"), Measure("ability-error", ability_error, "law", compared=False)),
     assumes=ASSUMED,
     facts=facts,
     check=check,

@@ -11,7 +11,7 @@ import pytest
 from scipy.integrate import quad
 
 from dpspec.audit import audit
-from dpspec.audit.exact import ExactResult
+from dpspec.audit.matrices import ExactResult
 
 
 def exact(**fields: Any) -> ExactResult:
@@ -195,3 +195,18 @@ def test_a_cosine() -> None:
         top = max(math.log(chance.max() / chance.min()), math.log((1 - chance).max() / (1 - chance).min()))
         assert exact(type="cosine", epsilon=1).epsilon == pytest.approx(top, rel=1e-6)
     assert exact(type="cosine", scale=0.5).epsilon == pytest.approx(4)
+
+
+def test_reports_told_by_the_setting_are_those_of_one_remembered_value() -> None:
+    stages = [{"type": "randomized_response", "categories": 2, "epsilon": e} for e in (2, 1)]
+    data = {"audit": 1, "claim": {"epsilon": 2.0}, "channel": {"type": "chain", "channels": stages}}
+    many = audit({**data, "setting": {"model": "local", "unit": "user", "events_unit": "report", "repeats": 30}})
+    assert many.verdict == "holds"
+    assert "first stage is remembered" in many.text()
+    endless = audit({**data, "setting": {"model": "local", "unit": "user", "events_unit": "report"}})
+    assert endless.verdict == "holds"
+    assert endless.exact is not None
+    assert endless.exact.epsilon == pytest.approx(2)
+    values = {**data, "channel": {**data["channel"], "reports": 5}}  # type: ignore[dict-item]
+    twice = audit({**values, "setting": {"model": "local", "unit": "user", "events_unit": "value", "repeats": 2}})
+    assert twice.verdict == "violated"

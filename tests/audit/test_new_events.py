@@ -227,8 +227,11 @@ def test_repetition_of_what_may_fail_is_not_certified() -> None:
     """Repeated until it passes, a step that fails with probability delta in an attempt fails with more than that, for the attempts are
     many, and the pure part alone is paid twice. It was certified as one attempt."""
     step = {"type": "laplace_threshold", "l1_sensitivity": 1, "scale": 1, "threshold": 20}
-    assert judged({"epsilon": 9, "delta": 1e-5}, step).verdict == "holds"
-    assert judged({"epsilon": 9, "delta": 1e-5}, {"type": "select_until", "event": step}).verdict not in ("holds", "holds-if")
+    assert judged({"epsilon": 9, "delta": 1e-5}, step, relation="add_remove").verdict == "holds"
+    assert judged({"epsilon": 9, "delta": 1e-5}, {"type": "select_until", "event": step}, relation="add_remove").verdict not in (
+        "holds",
+        "holds-if",
+    )
     cut = {"type": "truncated_laplace", "l1_sensitivity": 1, "scale": 1, "bound": 30}
     assert judged({"epsilon": 9, "delta": 1e-5}, {"type": "select_until", "event": cut}).verdict not in ("holds", "holds-if")
     sure = {"type": "laplace", "l1_sensitivity": 1, "scale": 0}
@@ -344,3 +347,45 @@ def test_objective_perturbation_is_certified_under_its_conditions() -> None:
         if count == 1:
             x = (high - c) / mu - mu / 2
             assert 2 * (norm.sf(x) - math.exp(high - c) * norm.sf(x + mu)) == pytest.approx(1e-5, rel=0.02)
+
+
+def test_scores_that_move_one_way_when_a_record_is_replaced_are_a_condition() -> None:
+    """Counts of which one falls and one rises: the exponential mechanism on two candidates, its law in closed form."""
+    event = {"type": "exponential", "score_sensitivity": 1, "exponent": 0.5, "candidates": 2}
+    law = [np.array([math.exp(0.5 * a), math.exp(0.5 * b)]) for a, b in ((20, 1), (19, 2))]
+    p, q = (x / x.sum() for x in law)
+    assert float(np.abs(np.log(p / q)).max()) > 0.9
+    assert judged({"epsilon": 0.5}, {**event, "monotone": True}, relation="add_remove").verdict == "holds"
+    assert judged({"epsilon": 0.5}, {**event, "monotone": True}).verdict == "holds-if"
+    assert judged({"epsilon": 0.5}, event).verdict == "violated"
+
+
+def test_keys_of_a_replaced_unit_against_the_sensitivity() -> None:
+    """A unit leaves its key and enters another one: counts move by 2, which a sensitivity of 1 contradicts."""
+    event = {"type": "laplace_threshold", "l1_sensitivity": 1, "scale": 1, "threshold": 20.5, "keys": 1}
+    claim = {"epsilon": 1, "delta": 1e-5}
+    assert judged(claim, event, relation="add_remove").verdict == "holds"
+    assert judged(claim, event).verdict == "inconsistent"
+    assert judged({"epsilon": 2, "delta": 1e-5}, {**event, "l1_sensitivity": 2}).verdict == "holds"
+    gauss = {"type": "gaussian_threshold", "l2_sensitivity": 1, "sigma": 4, "threshold": 40, "keys": 4, "first_count": 1}
+    assert judged({"epsilon": 9, "delta": 1e-5}, gauss, relation="add_remove").verdict == "inconsistent"
+
+
+@pytest.mark.parametrize(("law", "threshold", "tails"), [("laplace", 5, (0.009158, 0.01339)), ("gaussian", 13, (0.00135, 0.001973))])
+def test_whole_thresholds_are_judged_under_both_laws(law: str, threshold: int, tails: tuple[float, float]) -> None:
+    noise = {"scale": 1} if law == "laplace" else {"sigma": 4}
+    word = "l1_sensitivity" if law == "laplace" else "l2_sensitivity"
+    event = {"type": f"{law}_threshold", word: 1, **noise, "threshold": threshold, "first_count": 1, "keys": 1}
+    real, whole = tails
+
+    def verdict(delta: float, inside: bool = False, **more: Any) -> str:
+        one = {**event, **more}
+        return judged(
+            {"epsilon": 9, "delta": delta}, {"type": "sequence", "events": [one]} if inside else one, relation="add_remove"
+        ).verdict
+
+    assert verdict(0.9 * real) == "violated"
+    assert verdict((real + whole) / 2) == verdict((real + whole) / 2, inside=True) == "not-certified"
+    assert verdict(whole * 1.01) == "holds"
+    assert verdict((real + whole) / 2, noise_on="reals") == "holds"
+    assert verdict((real + whole) / 2, noise_on="integers") == "violated"

@@ -209,3 +209,26 @@ def test_the_tool_may_be_named(tmp_path: Path) -> None:
     file.write_text("noise_multiplier: 1\nclip_norm: 1\nsample_rate: 1\nsteps: 1\nepsilon: 4.4\ndelta: 1e-5\n")
     assert "Opacus" in CliRunner().invoke(build("audit"), ["audit", str(file), "--as", "opacus"]).stdout
     assert CliRunner().invoke(build("audit"), ["audit", str(file), "--as", "abacus"]).exit_code == 2
+
+
+def test_entries_in_the_shape_of_the_public_file(tmp_path: Path) -> None:
+    sample = Path(__file__).parent / "registry-sample.yaml"
+    found = {r.slug: r for r in rows(sample)}
+    assert {slug: (r.model, r.verdict) for slug, r in found.items()} == {
+        "page-counts-2023": ("central", "cannot-verify"),
+        "elastic-queries-2018": ("central", "cannot-verify"),
+        "classifier-2024": ("central", "cannot-verify"),
+        "entry 4": ("central", "cannot-verify"),
+        "telemetry-2017": ("local", "cannot-verify"),
+        "scenes-2023": ("local", "inconsistent"),  # pure, with a delta
+        "broken-entry": ("", "cannot-verify"),
+        "trips-2021": ("central", "cannot-verify"),
+    }
+    assert "how many releases one unit meets" in found["page-counts-2023"].missing
+    assert "delta" in found["elastic-queries-2018"].missing
+    assert {"the variant", "the model of trust"} <= set(found["entry 4"].missing)
+    page = tmp_path / "page.html"
+    told = CliRunner().invoke(build("audit"), ["audit", str(sample), "--html", str(page)])
+    assert told.exit_code == 1
+    assert "8 entries: 7 cannot-verify, 1 inconsistent" in told.stdout
+    assert page.read_text().count("<tr>") == 9

@@ -457,3 +457,19 @@ def test_hopeless_noise_is_answered_not_crashed_on() -> None:
         result = run({"epsilon": 0.001, "delta": 1e-3}, event)
         assert result.verdict == "violated"
         json.loads(result.dumps())
+
+
+def test_a_charge_is_compared_in_the_unit_that_it_names() -> None:
+    """Laplace noise of epsilon 0.1 costs rho 0.005: a charge of 0.05 is too little in one unit and enough in the other."""
+
+    def judged(**more: object) -> object:
+        event = {"type": "laplace", "l1_sensitivity": 1, "scale": 10}
+        spend = {"name": "a", "event": event, "charged": 0.05, **more}
+        return audit({"audit": 1, "setting": {"model": "tool", "neighbouring": "add_remove"}, "claim": {}, "tool": {"spends": [spend]}})
+
+    short, enough, open_unit = judged(charged_in="epsilon"), judged(charged_in="rho"), judged()
+    assert (short.verdict, short.tool_fault) == ("not-certified", True)
+    assert (enough.verdict, enough.tool_fault) == ("holds", False)
+    assert (open_unit.verdict, open_unit.tool_fault) == ("cannot-verify", False)
+    with pytest.raises(SpecError, match="charged_in"):
+        judged(charged_in="bits")

@@ -268,7 +268,7 @@ def test_the_channels_of_clients_are_all_that_have_a_wire_form() -> None:
     from dpspec.privacy import wire
     from dpspec.privacy.forms import classes
 
-    assert set(CHANNELS) | {"priv-unit"} == set(wire._MAKERS)
+    assert set(CHANNELS) == set(wire._MAKERS)
     for kind, (module, name) in CHANNELS.items():
         assert classes()[kind].__module__ == f"dpspec.privacy.channels.{module}"
         assert classes()[kind].__name__ == name
@@ -289,7 +289,7 @@ print(json.dumps([sorted({m.split(".")[0] for m in sys.modules if sys.modules[m]
 """
 
 
-@pytest.mark.parametrize("name", ["ldp-mean gaussian", "ldp-iht", "ldp-histogram"])
+@pytest.mark.parametrize("name", ["ldp-mean gaussian", "ldp-iht", "ldp-histogram", "ldp-mean priv-unit"])
 def test_a_client_imports_numpy_and_nothing_else(name: str, plans: Any) -> None:
     done = subprocess.run(
         [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}\n" + IMPORTED, json.dumps(client_form(plans[name]))],
@@ -300,6 +300,26 @@ def test_a_client_imports_numpy_and_nothing_else(name: str, plans: Any) -> None:
     packages, own = json.loads(done.stdout)
     assert set(packages) <= {"__main__", "dpspec", "numpy"}
     assert {m.split(".")[1] for m in own if "." in m} <= {"client", "models", "numeric", "privacy", "version"}
+
+
+@pytest.mark.parametrize("dim", [2, 3, 10, 100, 3000])
+def test_the_mass_of_a_cap_without_scipy(dim: int) -> None:
+    from scipy.special import betainc
+
+    from dpspec.client.cap import mass
+
+    for height in (0.0, 1e-12, 0.3 / dim**0.5, 1 / dim**0.5, 3 / dim**0.5 if dim > 9 else 0.9):
+        assert mass(dim, height) == pytest.approx(float(betainc((dim - 1) / 2, (dim - 1) / 2, (1 - height) / 2)), rel=1e-11)
+
+
+def test_a_cap_that_spends_more_is_refused(plans: Any) -> None:
+    form = client_form(plans["ldp-mean priv-unit"])
+    load(form, epsilon=2.0)
+    for change in ({"height": "0.9"}, {"inside": str(2**64 - 2**54)}, {"height": "nan"}, {"inside": str(2**64)}, {"mean": "0"}):
+        other = copy.deepcopy(form)
+        other["draws"][0]["coins"].update(change)
+        with pytest.raises(ClientError):
+            load(other, epsilon=2.0)
 
 
 def test_headers_are_what_their_page_says(plans: Any) -> None:

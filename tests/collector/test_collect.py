@@ -212,6 +212,11 @@ def test_a_store_belongs_to_one_plan(plans: Any, tmp_path: Path) -> None:
     opened(tmp_path, plans["ldp-count"]).close()
     with pytest.raises(SpecError, match="DP419"):
         opened(tmp_path, plans["ldp-histogram"])
+    device = device_of(plans["ldp-count"])
+    with pytest.raises(SpecError, match="SQLite"):
+        Store("postgresql://user:secret@host/base", device, (60,))
+    with pytest.raises(SpecError, match="DP419"):
+        Store(tmp_path / "absent" / "reports.db", device, (60,))
 
 
 def test_more_users_than_the_plan_has_are_refused(plans: Any, tmp_path: Path) -> None:

@@ -45,6 +45,8 @@ ALLOWED = {
     ("dpspec/algorithms/em/dp_gradient_em_clipped.py", "clipped_gradient"): PROVED,
     ("dpspec/algorithms/em/em.py", "climb"): STUDY + " (a reference)",
     ("dpspec/algorithms/nldp_erm/_chebyshev.py", "battery"): PUBLIC,
+    ("dpspec/algorithms/restarts.py", "starts"): STUDY + " (starting points of a reference)",
+    ("dpspec/privacy/wire.py", "_norms"): "reports, which were randomized already: a collector refuses those that no client sends",
     ("dpspec/algorithms/nldp_erm/_chebyshev.py", "energy"): PUBLIC,
     ("dpspec/algorithms/nldp_erm/ldp_direct_perturbation.py", "chosen"): PUBLIC,
     ("dpspec/algorithms/nldp_erm/ldp_direct_perturbation.py", "predicted"): PUBLIC,

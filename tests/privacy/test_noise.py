@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 from fractions import Fraction
 
 import numpy as np
@@ -139,13 +140,13 @@ def test_bernoulli_exp_decides_close_calls_exactly(monkeypatch):
     lead, rest = exact >> 64, exact & (2**64 - 1)
     monkeypatch.setattr(exact_module, "words", lambda n: np.full(n, lead << 11, dtype=np.uint64))
     for digits, expected in ((rest - 1, True), (rest + 1, False)):
-        monkeypatch.setattr(exact_module.secrets, "randbits", lambda k, digits=digits: digits)
+        monkeypatch.setattr(secrets, "randbits", lambda k, digits=digits: digits)
         assert SecureNoise().bernoulli_exp(np.array([t]))[0] == expected
     # exp(-60) = 8.8e-27 < 2^-53: only a zero word followed by small digits says yes
     monkeypatch.setattr(exact_module, "words", lambda n: np.zeros(n, dtype=np.uint64))
     limit = math.exp(-60) * 2**117
     for digits, expected in ((int(limit * 0.999), True), (int(limit * 1.001), False)):
-        monkeypatch.setattr(exact_module.secrets, "randbits", lambda k, digits=digits: digits)
+        monkeypatch.setattr(secrets, "randbits", lambda k, digits=digits: digits)
         assert SecureNoise().bernoulli_exp(np.array([60.0]))[0] == expected
 
 
@@ -277,7 +278,7 @@ def test_exact_exponents_decide_where_their_floats_cannot(monkeypatch, t):
     lead, rest = digits >> 64, digits & (2**64 - 1)
     monkeypatch.setattr(exact_module, "words", lambda n: np.full(n, lead << 11, dtype=np.uint64))
     for nudge, expected in ((-1, True), (1, False)):
-        monkeypatch.setattr(exact_module.secrets, "randbits", lambda k, nudge=nudge: rest + nudge)
+        monkeypatch.setattr(secrets, "randbits", lambda k, nudge=nudge: rest + nudge)
         for wrong in (1 + 2.0**-51, 1 - 2.0**-51):
             assert exact_module.bernoulli_exp(np.array([float(t) * wrong]), lambda i: t)[0] == expected
 

@@ -67,7 +67,9 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 
 def run(records: Rows, p: Problem[answers.Answers], t: Tunables, release: Door | None) -> Estimate:
-    """``release`` is not used. ``abilities``: the share of right answers of each worker by the posterior."""
+    """``release`` is not used. ``abilities``: the share of right answers of each worker by the posterior; ``answered``: the share of
+    tasks that it answered."""
     matrices = one_coin.named(p.oracle.codes(records), len(p.oracle.labels))
     y, abilities = one_coin.em(matrices, t.lam, 1 - t.lam, t.T)
-    return Estimate(p.oracle.named(np.argmax(y, axis=1)), {"abilities": abilities})
+    answered = one_coin.right(matrices, y)[1] / p.d
+    return Estimate(p.oracle.named(np.argmax(y, axis=1)), {"abilities": abilities, "answered": answered})

@@ -141,7 +141,10 @@ def run(records: Rows, p: Problem[answers.Answers], t: Tunables, release: Door) 
     low, high = margins(true, classes, t.lam, p.d)
     y, right = one_coin.em(matrices, low, high, t.T)
     named = one_coin.right(matrices, y)[1] / p.d
-    return Estimate(p.oracle.named(np.argmax(y, axis=1)), {"abilities": debiased(right, named, true, classes, symbols)})
+    found = {"abilities": debiased(right, named, true, classes, symbols)}
+    if symbols > classes:
+        found["answered"] = rates(named, true, classes, symbols)
+    return Estimate(p.oracle.named(np.argmax(y, axis=1)), found)
 
 
 def margins(true: float, classes: int, lam: float, d: int) -> tuple[float, float]:
@@ -152,12 +155,17 @@ def margins(true: float, classes: int, lam: float, d: int) -> tuple[float, float
     return max(low, 1 / (4 * d)), min(high, 1 - 1 / (4 * d))
 
 
+def rates(named: Any, true: float, classes: int, symbols: int) -> Any:
+    """The share of tasks that each worker answered, in [0, 1], from that of its reports that name a label; with a symbol of no answer."""
+    return np.clip((named - (1 - true) * classes / symbols) / true, 0.0, 1.0)
+
+
 def debiased(right: Any, named: Any, true: float, classes: int, symbols: int) -> Any:
     """The probability of a right answer, from the share of right reports among those that name a label, in [0, 1].
 
     Of all reports a share (1 - a)/S + a rate p names the truth, and (1 - a) K/S + a rate names any label, S the number of symbols.
     """
-    answered = np.ones_like(right) if symbols == classes else np.clip((named - (1 - true) * classes / symbols) / true, 1e-9, 1.0)
+    answered = np.ones_like(right) if symbols == classes else np.maximum(rates(named, true, classes, symbols), 1e-9)
     return np.clip((right * named - (1 - true) / symbols) / (true * answered), 0.0, 1.0)
 
 

@@ -102,10 +102,13 @@ def normalised(logs: Vector) -> Vector:
         return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
 
 
-def statistics(records: Rows, model: Clusters, q: Parameters, clip: float, far: float) -> tuple[Vector, Vector, Vector]:
-    """Sums over the records of weights (K,), means (K, d) and spreads (K, 1 or d), as the module's text has them.
+def statistics(
+    records: Rows, model: Clusters, q: Parameters, clip: float, far: float, near: float | None = None
+) -> tuple[Vector, Vector, Vector]:
+    """Sums over the records of weights (K,), means (K, d) and spreads (K, 1 or d), as the module's text has them. ``near``: the radius
+    that u is scaled into for the means, where it is not ``clip``.
 
-    A record's parts exceed 1, ``clip`` and its square by (d + K + 16) 2^-53 of them at most: of a u_k that is longer than ``clip`` >= LEAST
+    A record's parts exceed 1, the clip and its square by (d + K + 16) 2^-53 of them at most: of a u_k that is longer than ``clip`` >= LEAST
     no square that matters is subnormal, and none overflows, since records lie within ``far``.
     """
     weights, means, spreads = sums.Sum(model.k), sums.Sum((model.k, model.d)), sums.Sum((model.k, model.spreads))
@@ -119,8 +122,9 @@ def statistics(records: Rows, model: Clusters, q: Parameters, clip: float, far: 
         for j, (u, square) in enumerate(zip(apart, squares, strict=True)):
             with np.errstate(divide="ignore"):
                 factor = np.minimum(1.0, clip / np.sqrt(square))
+                closer = factor if near is None else np.minimum(1.0, near / np.sqrt(square))
+            moved[j] = (shares[:, j] * closer) @ u
             share = shares[:, j] * factor
-            moved[j] = share @ u
             share *= factor
             spread[j] = share @ (u * u) if model.diagonal else share @ square
         means.add(moved)

@@ -14,12 +14,14 @@ dp-gradient-em-full: each entry of a record's part lies in [-cap s, cap s]/n, ca
 *K components* (``gmm(K)``): three Gaussian draws a round, of what :mod:`dpspec.algorithms.em._clusters` adds up, each divided by n:
 
     weights  sum_i r_ik              sqrt(2)/n where a record is replaced or becomes zeros, 1/n where it leaves
-    means    sum_i r_ik u_ik         2 G/n                                                  G/n
+    means    sum_i r_ik v_ik         2 C/n                                                  C/n
     spreads  sum_i r_ik |u_ik|^2     sqrt(2) G^2/n                                          G^2/n
 
-u_ik = x_i - mu_k scaled into the ball of radius G, whatever the record holds (one with an entry that is no number counts as 0). Then mu_k
-moves by means/weights, at most G, and stays in the ball of radius ``radius``; variances are spreads/weights less the square of that move,
-cut to [least_sigma^2, sigma^2] and no smaller than their noise. All of it follows the draws.
+u_ik = x_i - mu_k scaled into the ball of radius G, v_ik into that of radius C, whatever the record holds (one with an entry that is no
+number counts as 0). C is the smaller one: around its own mean a symmetric cluster has mean 0 at any radius, so there is less noise and no
+bias where EM ends, while its spread would be too small. Then mu_k moves by means/weights, at most C, and stays in the ball of radius
+``radius``; variances are spreads/weights less the square of that move, cut to [least_sigma^2, sigma^2] and no smaller than their noise.
+All of it follows the draws.
 
 Start, ``cells``: ``cells`` public points, the noisy number of records nearest to each (one draw, sqrt(2)/n or 1/n), and k-means of the
 points with those weights; ``random``: a public direction or K public points; ``centres = "FILE"``: public means. A start from
@@ -110,6 +112,12 @@ CARD = Card(
         "G": Tunable(
             "sigma*(sqrt(d) + 1)",
             "of K components: few records of a cluster are farther from its mean",
+            minimum=norms.SMALLEST,
+            maximum=1e70,
+        ),
+        "C": Tunable(
+            "min(G, sigma*sqrt(d))",
+            "of K components: about half of the records of the widest cluster that sigma allows are nearer to its mean",
             minimum=norms.SMALLEST,
             maximum=1e70,
         ),
@@ -234,8 +242,8 @@ def _refused(p: Problem, t: Tunables) -> str | None:
         return "nothing says where the means are: enforce a domain (x in ball(l2, 10) by clip) or set radius"
     if not 1e-6 * t.radius <= t.least_sigma <= p.facts["sigma"]:
         return f"least_sigma = {t.least_sigma:g} lies outside radius*1e-6 to sigma, {1e-6 * t.radius:g} to {p.facts['sigma']:g}"
-    if t.G < clusters.LEAST or t.radius > 1 / clusters.LEAST:
-        return f"G = {t.G:g} and radius = {t.radius:g} must be usual numbers, {clusters.LEAST:g} to {1 / clusters.LEAST:g}"
+    if min(t.G, t.C) < clusters.LEAST or t.radius > 1 / clusters.LEAST:
+        return f"G = {t.G:g}, C = {t.C:g} and radius = {t.radius:g} must be usual numbers, {clusters.LEAST:g} to {1 / clusters.LEAST:g}"
     return None
 
 
@@ -260,7 +268,7 @@ def sensitivities(p: Problem, t: Tunables, n: int) -> dict[str, float]:
     """The same of the sums for K components, by draw."""
     hidden = p.neighbours == "add-remove"
     apart, both = (1.0, 1.0) if hidden else (math.sqrt(2.0), 2.0)
-    found = {"cells": (apart, 1.0), "weights": (apart, 1.0), "means": (both, t.G), "spreads": (apart, t.G**2)}
+    found = {"cells": (apart, 1.0), "weights": (apart, 1.0), "means": (both, t.C), "spreads": (apart, t.G**2)}
     return {
         name: sums.sensitivity(moved * a / (p.n if name == "cells" else n), n, moved, hidden=hidden, terms=int(p.d + p.facts["components"]))
         for name, (moved, a) in found.items()
@@ -299,7 +307,7 @@ def robust_step(records: Rows, model: Model, t: Tunables, beta: Vector, centre: 
     """(s/n) sum kernel((f_i - centre)/s), (d,)."""
     total = sums.Sum(records.d)
     for x, y in records.blocks(sums.block_rows(1 << 15, records.d, 64)):
-        total.add(robust.column_sums(model.terms(beta, x, y) - centre, np.ones(x.shape[0]), t.s, t.b))
+        total.add(robust.column_sums(model.terms(beta, x, y) - centre, None, t.s, t.b))
     return total.value / n
 
 
@@ -311,7 +319,7 @@ def _several(records: Rows, parts: list[tuple[Rows, int]], p: Problem[clusters.C
     means = _centres(records, p, t, release, stated)
     q = clusters.Parameters(np.full(model.k, 1 / model.k), means, np.full((model.k, model.spreads), p.facts["sigma"] ** 2))
     for part, n in parts:
-        found = zip(("weights", "means", "spreads"), clusters.statistics(part, model, q, t.G, far), strict=True)
+        found = zip(("weights", "means", "spreads"), clusters.statistics(part, model, q, t.G, far, t.C), strict=True)
         drawn = [np.reshape(release.draw(name, v.ravel() / n, sensitivity=stated[name]), v.shape) for name, v in found]
         q = moved(q, drawn, p, t, (release.scale("weights"), release.scale("spreads")))
     return q.packed
@@ -338,7 +346,7 @@ def moved(q: clusters.Parameters, drawn: list[Vector], p: Problem, t: Tunables, 
     """The parameters after a noisy M-step: functions of the draws, the earlier parameters and public numbers. A variance is not taken to be
     smaller than its noise: a component that is too narrow loses its records."""
     weights, means, spreads = np.maximum(drawn[0], max(t.least, 2 * noise[0])), drawn[1], drawn[2]
-    step = np.stack([norms.project(v, t.G) for v in means / weights[:, None]])
+    step = np.stack([norms.project(v, t.C) for v in means / weights[:, None]])
     squares = step**2 if spreads.shape[1] > 1 or p.d == 1 else (step**2).mean(axis=1, keepdims=True)
     raw = spreads / weights[:, None] / (1 if spreads.shape[1] > 1 else p.d) - squares
     return clusters.Parameters(

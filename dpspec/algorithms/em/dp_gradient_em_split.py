@@ -15,7 +15,7 @@ needs the start and every iterate in the ball where tau and g hold, which is che
 ``s = balanced`` balances truncation and noise in that bound, which then has a value from about n = 1e8 records on; 002's own, sqrt(m tau
 etilde)/(2 log(d/zeta)), leaves out a root. The bound counts every tail that tau allows. At the truth a gradient is nearly symmetric, so
 truncation at 2 or 4 times its spread, the default as in dp-gradient-em-full, hardly moves the fixed point, and its error is 3 to 10 times
-smaller on the laws of benchmarks/latent_defaults.py, heavy tails included.
+smaller on the laws of benchmarks/defaults/em.py, heavy tails included.
 """
 
 from __future__ import annotations

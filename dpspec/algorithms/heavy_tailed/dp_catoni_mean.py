@@ -189,7 +189,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     total = sums.Sum(p.d)
     for x, _ in records.blocks(sums.block_rows(1 << 15, p.d, 64)):
-        total.add(robust.column_sums(x, np.ones(x.shape[0]), t.s, t.beta))
+        total.add(robust.column_sums(x, None, t.s, t.beta))
     noisy = np.atleast_1d(release.draw("mean", total.value / p.n, sensitivity=sensitivity(p, t)))
     return Estimate(constraint_set(p.task.over, p.facts).project(noisy))
 

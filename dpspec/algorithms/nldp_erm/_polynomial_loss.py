@@ -17,9 +17,9 @@ over [-U, U], |v| <= R, |o| <= Q, D coordinates, T = s Q:
 
     E|g|^2 <= V = (R^2 + (D-1) s^2) sum_m T^(2m) S_m^2/m!  +  sum_m (R T^m S_m + m s T^(m-1) S_(m-1))^2/m!.
 
-Error, for independent records and a reach d >= |w - w_0|, T steps of b = n/T users: with E = max |P - f| over [-U, U],
+Error, for independent records and a reach d >= |w - w_0|, T steps of b >= floor(n/T) users: with E = max |P - f| over [-U, U],
 
-    E excess population risk <= 2 E + d sqrt(G^2/T + V/n),   G = R S_0 + lam diameter,
+    E excess population risk <= 2 E + d sqrt(G^2/T + V/(T b)),   G = R S_0 + lam diameter,
 
 since users of a batch are independent of its w, and P is convex. T = n/10 up to 2000 makes the first term small. V grows like s^(2 deg):
 the degree is that of the least bound, and is 1 or 2 unless the budget or n is very large. P is the convex polynomial of least E (a linear
@@ -96,7 +96,7 @@ def bounds(statement: str) -> tuple[Bound, ...]:
             "excess-population-risk",
             "explicit",
             "upper",
-            "2*E + reach*sqrt(G^2/T + V/n)",
+            "2*E + reach*sqrt(G^2/T + V/(T*floor(n/T)))",
             "proved",
             POPULATION,
             conditions="in expectation; independent records that no client changes, server = average; E, G, V of the chosen degree",
@@ -131,8 +131,8 @@ class Form:
     name: str
 
 
-def form_of(p: Problem) -> Form | None:
-    """The loss of the question, None where it is neither."""
+def form_of(p: Problem, t: Tunables) -> Form | None:
+    """The loss of the question, None where it is neither on the range of <w, x> and y."""
     loss = getattr(p.task, "loss", None)
     if loss is None:
         return None
@@ -140,18 +140,32 @@ def form_of(p: Problem) -> Form | None:
         f = margin_functions(loss, dict(p.facts))
     except NoNormalForm:
         return None
-    return _form(f)
+    far = constraint_set(p.task.over, p.facts).distance_bound(p.d)
+    return _form(f, float(p.facts.get("w_radius", far)) * float(t.r), float(t.tau))
+
+
+def across(span: float) -> Vector:
+    """Points at which a form is tested: a lattice around 0, and one of the whole range with its ends, where a part that another one does
+    not have is largest."""
+    near = min(3.0, span)
+    small = near * (np.linspace(-1.0, 1.0, 61) * (1 - 1 / 97) + 1 / 97)
+    return np.concatenate([small, np.linspace(-span, span, 400)]) if math.isfinite(span) else small
 
 
 @functools.lru_cache(maxsize=64)
-def _form(f: MarginLoss) -> Form | None:
-    u = np.linspace(-3.0, 3.0, 61) + 1 / 97
-    margin = all(np.allclose(y * f.derivative(y * u, 1.0), f.derivative(u, y), rtol=1e-9, atol=1e-9) for y in (-1.0, 0.5, -0.25))
-    if margin:
-        return Form("margin", lambda v: f.value(v, np.ones_like(v)), f.name)
-    if all(np.allclose(f.derivative(u - y, 0.0), f.derivative(u, y), rtol=1e-9, atol=1e-9) for y in (-1.0, 0.5, 2.0)):
-        return Form("residual", lambda v: f.value(v, np.zeros_like(v)), f.name)
+def _form(f: MarginLoss, span: float, tau: float) -> Form | None:
+    u = across(span)
+    with np.errstate(all="ignore"):
+        margin = all(_same(y * f.derivative(y * u, 1.0), f.derivative(u, y)) for y in (-1.0, 0.5, -0.25, tau, -tau))
+        if margin:
+            return Form("margin", lambda v: f.value(v, np.ones_like(v)), f.name)
+        if all(_same(f.derivative(u - y, 0.0), f.derivative(u, y)) for y in (-1.0, 0.5, 2.0, tau, -tau)):
+            return Form("residual", lambda v: f.value(v, np.zeros_like(v)), f.name)
     return None
+
+
+def _same(a: Vector, b: Vector) -> bool:
+    return bool(np.allclose(a, b, rtol=1e-9, atol=1e-9, equal_nan=True))
 
 
 # ------------------------------------------------------------------------------------------------------------- the polynomial
@@ -168,6 +182,7 @@ class Surrogate:
 
 def surrogate(f: Callable[[Vector], Vector], u: float, degree: int, approximation: str) -> Surrogate:
     """A convex polynomial of degree + 1 near f on [-u, u]."""
+    u = float(u)  # powers of a whole number would leave the integers
     c = _bernstein(f, u, degree + 1) if approximation == "bernstein" else _uniform(f, u, degree + 1)
     c = np.pad(c, (0, degree + 2 - len(c)))
     dip = -_extreme(-chebyshev.chebder(c, 2))
@@ -283,8 +298,9 @@ def choose(p: Problem, t: Tunables, form: Form, s: float) -> Choice:
         fit = _fitted(form, z.span, degree, str(t.approximation))
         v = variance(fit, z, s)
         g = z.radius * float(fit.sizes[0]) + lam * over.diameter(p.d)
-        found.append(Choice(degree, fit, v, g, reach, 2 * fit.error + reach * math.sqrt(g**2 / t.T + v / p.n)))
-        if reach * math.sqrt(v / p.n) > min(c.bound for c in found):
+        noise = v / (t.T * (p.n // t.T)) if p.n >= t.T else math.inf
+        found.append(Choice(degree, fit, v, g, reach, 2 * fit.error + reach * math.sqrt(g**2 / t.T + noise)))
+        if reach * math.sqrt(noise) > min(c.bound for c in found):
             break
     return min(found, key=lambda c: c.bound)
 
@@ -300,7 +316,7 @@ def _fitted(form: Form, span: float, degree: int, approximation: str) -> Surroga
 def refusal(p: Problem, t: Tunables) -> str | None:
     if p.loss is None:
         return "the loss has no certificate"
-    form = form_of(p)
+    form = form_of(p, t)
     if form is None:
         return "the loss is no function of y*<w, x> alone, nor of <w, x> - y alone"
     if not (p.loss.data_convex or p.loss.convex):
@@ -323,7 +339,7 @@ def refusal(p: Problem, t: Tunables) -> str | None:
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:
-    form = form_of(p)
+    form = form_of(p, t)
     assert form is not None
     z = sizes_of(p, t, form.kind)
     return Draw("record", GaussianVector(z.dim, z.radius), per="user")
@@ -358,7 +374,7 @@ def gradient(p: Vector, z: Vector, o: Vector, s: float) -> Vector:
 
 
 def estimate(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
-    form = form_of(p)
+    form = form_of(p, t)
     assert form is not None
     assert p.loss is not None
     lam = p.loss.l2
@@ -371,7 +387,7 @@ def estimate(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
         o = w if form.kind == "margin" else np.append(w, size.last)
         return gradient(c.fit.p, z[cuts[k] : cuts[k + 1]], o, s)[: p.d] + lam * w
 
-    noise = c.variance * t.T / p.n
+    noise = c.variance / (p.n // t.T)
     w = over.start(p.d)
     if t.server == "sigm" and c.reach > 0:
         curve = float(c.fit.sizes[1]) * size.radius**2 + lam
@@ -389,7 +405,7 @@ def estimate(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
 
 
 def _chosen(p: Problem, t: Tunables, calibrated: Any) -> Choice | None:
-    form = form_of(p)
+    form = form_of(p, t)
     return None if form is None else choose(p, t, form, calibrated.scale("record"))
 
 
@@ -444,7 +460,7 @@ def copies_spend(epsilon: float, delta: float, degree: int) -> float:
 
 def published(p: Problem, t: Tunables, budget: Any, source: str) -> tuple[Published, ...]:
     """The printed copies at the degree of the option, or 1."""
-    form = form_of(p)
+    form = form_of(p, t)
     if budget.kind != "approx" or form is None:
         return ()
     e, delta = float(budget.epsilon_exact), float(budget.delta_exact)

@@ -98,7 +98,7 @@ CARD = Card(
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
-    form = shared.form_of(p)
+    form = shared.form_of(p, t)
     if p.loss is not None and (form is None or form.name not in ("hinge", "smoothed-hinge")):
         return (
             "the loss is not the hinge, nor the smoothed one (`hinge`, `smooth-hinge(b, m)`); general-linear-ldp takes other convex losses"

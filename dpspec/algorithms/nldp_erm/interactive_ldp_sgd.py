@@ -46,10 +46,14 @@ from dpspec.algorithms.gradients import norm
 from dpspec.algorithms.nldp_erm import ldp_mean as reports
 from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import Vector, constraint_set
-from dpspec.models.door import Door
+from dpspec.models.door import Door, Told
+from dpspec.models.features import Feature, MarginGradient
 from dpspec.models.rows import Rows
+from dpspec.numeric.slopes import SLOPES
 from dpspec.privacy.channels.protocol import Channel
 from dpspec.privacy.schedule import Disjoint, Draw, Tree
+from dpspec.symbolic.losses import Named, recognise
+from dpspec.symbolic.margin import MarginLoss
 
 _EVIDENCE = "tests/algorithms/nldp_erm/test_interactive_ldp_sgd.py::"
 
@@ -195,7 +199,7 @@ def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Est
     w, later = over.start(p.d), long_steps(p, t)
     total = np.zeros(p.d)
     for x, y in records.rounds(t.T):  # disjoint users
-        g = np.ravel(release.mean_blocks("gradient", gradients(x, y, w, p.objective)))
+        g = np.ravel(release.mean_blocks("gradient", Told(gradients(x, y, w, p.objective), {"w": w})))
         new = over.project(w - t.eta * (g + p.loss.l2 * w))
         total += new if later else w
         w = new
@@ -216,6 +220,21 @@ def gradients(x: Any, y: Vector, w: Vector, objective: Objective, rows: int = 81
         with np.errstate(all="ignore"):  # what leaves the doubles is the gradient 0 to the channel
             slope = objective.slope(dense @ w, y[start : start + rows])
             yield dense * slope[:, None]
+
+
+def client(p: Problem[Objective], t: Tunables) -> dict[str, Feature]:
+    """Of a named loss; of any other there is none, since a device has no expressions."""
+    named = named_of(p.objective)
+    if named is None:
+        return {}
+    return {"gradient": MarginGradient(named.name, tuple(map(float, named.params)), named.family, float(named.factor))}
+
+
+def named_of(objective: Objective) -> Named | None:
+    """The named loss whose slope the objective evaluates by its direct formula, which a device has too."""
+    loss = getattr(objective.slope, "__self__", None)
+    found = recognise(loss.form) if isinstance(loss, MarginLoss) and loss.direct[1] is not None else None
+    return found if found is not None and found.name in SLOPES else None
 
 
 # --------------------------------------------------------------------------------------------------- what is known beforehand

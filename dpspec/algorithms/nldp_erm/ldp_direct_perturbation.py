@@ -29,6 +29,7 @@ from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.sets import ConstraintSet, Vector, constraint_set
 from dpspec.models.door import Door
+from dpspec.models.features import Feature, Pair, Record
 from dpspec.models.rows import Rows
 from dpspec.numeric.norms import clip_rows
 from dpspec.privacy.channels.gaussian_ball_product import GaussianBallProduct
@@ -206,6 +207,11 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     over = constraint_set(p.task.over, p.facts)
     theta = np.linalg.solve(s, b) if over.kind == "reals" else least_squares(s, b, over)
     return Estimate(np.asarray(theta), {"moment": s, "product": b})
+
+
+def client(p: Problem, t: Tunables) -> dict[str, Feature]:
+    """Of moments; where records are sent whole, the server multiplies single reports."""
+    return {"moment": Record(), "xy": Pair()} if chosen(p, t) == "moments" else {}
 
 
 def blocks(records: Rows, rows: int = 8192) -> Iterator[tuple[Vector, Vector]]:

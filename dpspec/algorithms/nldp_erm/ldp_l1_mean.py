@@ -30,6 +30,7 @@ from dpspec.algorithms.nldp_erm.l1_recovery import least_squares
 from dpspec.algorithms.nldp_erm.median_of_means_metric import central
 from dpspec.algorithms.sets import Vector, project_l1
 from dpspec.models.door import Door
+from dpspec.models.features import Feature
 from dpspec.models.rows import Rows
 from dpspec.privacy.channels.gaussian_vector import GaussianVector
 from dpspec.privacy.schedule import Disjoint, Draw, Tree
@@ -168,6 +169,11 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     g = release.public.generator("projection").normal(size=(t.width, p.d)) / math.sqrt(t.width)
     means = np.array([release.mean_blocks("report", projected(x, g)) for x, _ in records.rounds(t.groups)])
     return Estimate(least_squares(g, central(means), t.Lambda))
+
+
+def client(p: Problem, t: Tunables) -> dict[str, Feature]:
+    """Of the direct method; a projection is a matrix that devices do not hold."""
+    return full.client(p, t) if t.method == "direct" else {}
 
 
 def projected(x: Any, g: Vector, rows: int = 8192) -> Iterator[Vector]:

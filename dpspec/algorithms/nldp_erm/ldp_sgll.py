@@ -42,6 +42,7 @@ from numpy.polynomial import chebyshev
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
+from dpspec.algorithms.nldp_erm._polynomial_loss import across
 from dpspec.algorithms.sets import Vector, constraint_set
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
@@ -195,8 +196,8 @@ class Slopes:
         return np.asarray(at_low - self.low * b), np.asarray(b)
 
 
-def slopes(p: Problem) -> Slopes | None:
-    """None where the slope is not known to be linear in y: two labels, or a loss that is linear in it."""
+def slopes(p: Problem, t: Tunables) -> Slopes | None:
+    """None where the slope is not known to be linear in y: two labels, or a loss that is linear in it wherever <w, x> and y may be."""
     loss, y = getattr(p.task, "loss", None), p.domains.get("y")
     if loss is None or p.loss is None or p.loss.classes > 1:
         return None
@@ -207,10 +208,19 @@ def slopes(p: Problem) -> Slopes | None:
     values = () if y is None or y.enforced.values is None else tuple(sorted(float(v) for v in y.enforced.values))
     if len(values) == 2:
         return Slopes(f, *values)
-    u = np.linspace(-1.0, 1.0, 21) + 1 / 97
-    zero, one = f.derivative(u, 0.0), f.derivative(u, 1.0)
-    linear = all(np.allclose(f.derivative(u, v), zero + v * (one - zero), rtol=1e-9, atol=1e-9) for v in (-1.0, 0.5, 2.0))
-    return Slopes(f, 0.0, 1.0) if linear else None
+    far = float(p.facts.get("w_radius", constraint_set(p.task.over, p.facts).distance_bound(p.d))) * float(t.r)
+    return Slopes(f, 0.0, 1.0) if _linear(f, far, float(t.tau)) else None
+
+
+@functools.lru_cache(maxsize=64)
+def _linear(f: MarginLoss, far: float, tau: float) -> bool:
+    u = across(far)
+    with np.errstate(all="ignore"):
+        zero, one = f.derivative(u, 0.0), f.derivative(u, 1.0)
+        return all(
+            np.allclose(f.derivative(u, v), zero + v * (one - zero), rtol=1e-9, atol=1e-9 * max(1.0, abs(v)), equal_nan=True)
+            for v in (-1.0, 0.5, 2.0, *np.linspace(-tau, tau, 33).tolist())
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -280,7 +290,7 @@ class Choice:
 
 def choose(p: Problem, t: Tunables, s: float) -> Choice:
     """The degree of the option, or that of the least bound, with the step that is best for it."""
-    f, over = slopes(p), constraint_set(p.task.over, p.facts)
+    f, over = slopes(p, t), constraint_set(p.task.over, p.facts)
     assert f is not None
     assert p.loss is not None
     far, reach, width = float(p.facts.get("w_radius", over.distance_bound(p.d))), over.distance_bound(p.d), over.diameter(p.d)
@@ -301,7 +311,7 @@ def choose(p: Problem, t: Tunables, s: float) -> Choice:
 def accepts(p: Problem, t: Tunables) -> str | None:
     if p.loss is None:
         return "the loss has no certificate"
-    if slopes(p) is None:
+    if slopes(p, t) is None:
         return "the slope of the loss is not linear in y: it takes two labels (`y in {-1, 1} by map(-1 -> -1, 1 -> 1)`) or -y*h1(u) + h2(u)"
     if not p.loss.smooth_penalty:
         return "its steps know a ridge term, and no l1 or group term"

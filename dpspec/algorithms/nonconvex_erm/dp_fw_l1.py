@@ -116,9 +116,15 @@ CARD = Card(
             "privacy",
         ),
         Fault(
-            "000 Theorem 4.1.6: O(.) for the sensitivity",
+            "000 Theorems 4.1.6 and 4.2.14: O(.) for the sensitivity",
             "2 G max|v|_1/n under replace-one: with G max|v|_1/n every choice spends twice its epsilon",
             _TESTS + "test_half_of_the_sensitivity_doubles_the_loss_of_a_choice",
+            "privacy",
+        ),
+        Fault(
+            "000 Theorem 4.2.6: O(C_sigma (B + 1)/n) for the sensitivity of squared residuals",
+            "4 C_sigma (B + 1)/n: 2 of the square and 2 of two records; with the print a choice spends up to four times its epsilon",
+            _TESTS + "test_a_score_of_a_squared_residual_moves_by_four_times_the_print",
             "privacy",
         ),
         Fault(

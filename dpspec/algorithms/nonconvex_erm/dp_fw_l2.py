@@ -133,6 +133,12 @@ CARD = Card(
             "privacy",
         ),
         Fault(
+            "000 Theorem 4.2.5, equation (4.50): gradients of (sigma(<w, x>) - y)^2 are bounded by C_sigma (B + 1)",
+            "the factor 2 of the square is lost: the print calibrates to half of the Lipschitz constant",
+            _TESTS + "test_the_gradient_of_a_squared_residual_has_its_factor_of_two",
+            "privacy",
+        ),
+        Fault(
             "000, proof of Theorem 4.1.4: the third term is O((Q^2 + W^2) s^2)/gamma",
             "it is that over 2 S Q^2: over a ball of radius r the printed bound falls as r^1.5 and the proved one as r^0.5",
             _TESTS + "test_the_printed_bound_is_too_small_for_small_sets",

@@ -87,7 +87,7 @@ CARD = Card(
             minimum=1e-300,
         ),
         "T": Tunable(
-            "ceil(max(10, min(2*smoothness*tau, 3*10^8/(n*d), 1000)))",
+            "ceil(max(10, min(2*smoothness*tau, 2*10^9/(n*d), 1000)))",
             "steps of half of 1/S while they are cheap, else longer ones; 000: n*epsilon*sqrt(S)/(L*sqrt(d*log(1/delta)))",
             integer=True,
             minimum=1,

@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
@@ -111,7 +109,7 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     total = Sum(p.d)
     for x, _ in records.blocks():
         for a, _y in central.pieces(x, None, block_rows(1 << 15, p.d, 64)):
-            total.add(robust.column_sums(a, np.ones(a.shape[0]), t.scale, t.beta))
+            total.add(robust.column_sums(a, None, t.scale, t.beta))
     return Estimate(release.peel("peel", total.value / p.n, sensitivity=sensitivity(p, t), kept=t.kept))
 
 

@@ -40,6 +40,7 @@ INERT = frozenset(
         *("worker_num", "config_version", "proximal_mu", "round_timeout", "unroll_microbatches"),
         *("numerical_stability_constant", "block_size", "remove_unused_columns", "label_names", "dry_run", "resume"),
         *("resume_from_checkpoint", "tasks", "components"),
+        "augmult",  # JAX-Privacy: augmentations of a record are averaged before its gradient is clipped
     )
 )
 

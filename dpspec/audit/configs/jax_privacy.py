@@ -12,7 +12,7 @@ TOOL = Tool(
     words={
         "multiplier": ("noise.std_relative", "std_relative"),
         "automatic": ("auto_tune",),
-        "physical": ("microbatch_size",),
+        "physical": ("microbatch_size", "microbatch_size_per_device"),
     },
     marks=(
         "std_relative",

@@ -20,10 +20,11 @@ from dataclasses import replace
 from functools import cache
 from types import ModuleType
 
-from dpspec.audit.component import Component, Context, Missing
+from dpspec.audit.component import Component, Context, Missing, assuming
 from dpspec.audit.event import Event
 from dpspec.audit.events._common import flaw, shared
 from dpspec.audit.kinds import Kind
+from dpspec.audit.words import REPLACING
 
 
 @cache
@@ -61,6 +62,11 @@ def components(event: Event, context: Context) -> list[Component]:
     except Missing as missing:
         return [Component(event.what, unknown=f"{event.what}: {missing} is not stated", how="DP605")]
     found = shared(found, event, module.KIND)
+    if event.fields.get("monotone") is True and context.neighbouring in REPLACING:
+        told = (
+            f"a replaced record moves all scores of {event.what} in one direction, which counts, of which one falls and one rises, do not"
+        )
+        found = assuming(found, told)
     times = module.uses(event) if hasattr(module, "uses") else event.count
     return [replace(c, count=c.count * times) for c in found]
 

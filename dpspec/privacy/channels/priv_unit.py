@@ -98,12 +98,16 @@ class PrivUnit:
     def size(self) -> int:
         return self.dim
 
+    def cap(self, level: float) -> Cap:
+        """The cap of a level."""
+        return best_cap(self.dim, check_level(level))
+
     def scale(self, level: float) -> float:
         """The length B of every report."""
-        return check_scale(self.radius / best_cap(self.dim, check_level(level)).mean)
+        return check_scale(self.radius / self.cap(level).mean)
 
     def numbers(self, level: float) -> dict[str, float]:
-        cap = best_cap(self.dim, check_level(level))
+        cap = self.cap(level)
         return {"scale": self.scale(level), "height": cap.height, "inside": float(cap.inside)}
 
     def spent(self, noise: Mapping[str, float]) -> float:
@@ -122,7 +126,7 @@ class PrivUnit:
 
     def _reports(self, x: Array, level: float, noise: NoiseSource) -> Array:
         """Unit vectors, one a row of x."""
-        cap = best_cap(self.dim, check_level(level))
+        cap = self.cap(level)
         users = x.shape[0]
         v, norms = directions(x)
         zero = ~v.any(axis=1)  # a record that is 0 takes the first axis, with a fair sign

@@ -112,6 +112,27 @@ def clip_cube(x: Array, radius: float) -> Array:
     return np.clip(x, -radius, radius)
 
 
+def message_bits(channel: Mechanism) -> int:
+    """How many bits one report has, 64 for every number that is not from a finite set. What a user is asked (its batch, its question) is
+    public and no part of it."""
+    k, size = getattr(channel, "k", 0), channel.size
+    match channel.kind:
+        case "one-bit-mean" | "binary-response":
+            return 1
+        case "kary-response":
+            return max(1, (k - 1).bit_length())
+        case "hadamard-response":
+            return max(1, k.bit_length())  # one of the next power of two above k
+        case "subset-selection" | "cube" | "symmetric-unary-encoding" | "optimised-unary-encoding":
+            return size  # a bit for every category, or for every coordinate
+        case "sampled-coordinate":
+            return (size - 1).bit_length() + 1  # which coordinate, and its sign
+        case "genprot":
+            return max(1, (getattr(channel, "length", 2) - 1).bit_length())
+        case _:
+            return 64 * size
+
+
 def block_rows(dim: int, numbers_in_block: int = 1 << 20) -> int:
     """How many records of ``dim`` numbers to treat at a time."""
     return max(1, numbers_in_block // max(1, dim))

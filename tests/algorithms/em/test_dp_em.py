@@ -90,20 +90,20 @@ CENTRES = np.array([[2.0, 0.0], [-2.0, 1.0], [0.0, 0.3]])
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_no_pair_of_records_moves_a_sum_by_more_than_its_sensitivity(diagonal, neighbours):
     """Weights, means and spreads of three components, in exact arithmetic over pairs of hostile records; under replace-one the largest
-    movements come close to the stated ones, sqrt(2)/n, 2 G/n and sqrt(2) G^2/n."""
+    movements come close to the stated ones, sqrt(2)/n, 2 C/n and sqrt(2) G^2/n."""
     p = several(3, 2, 3, diagonal, neighbours)
-    t = tunables(module, p, G=1.5)
+    t = tunables(module, p, G=1.5, C=1.2)
     q = clusters.Parameters(np.array([0.5, 0.3, 0.2]), CENTRES, np.full((3, 2 if diagonal else 1), 0.04))
 
     def means(row):
         x = np.array([*([] if row is None else [row]), [0.4, -1.0], [3.0, 0.2]], dtype=float)
-        return clusters.statistics(Records(x), p.oracle, q, t.G, clusters.FAR * t.radius)
+        return clusters.statistics(Records(x), p.oracle, q, t.G, clusters.FAR * t.radius, t.C)
 
     rows = [*itertools.product(HOSTILE, repeat=2), *(tuple(m + s * 1.49 * e) for m in CENTRES for s in (-1, 1) for e in np.eye(2))]
     found = [means(row) for row in rows]
     assert all(np.isfinite(v).all() for sums_ in found for v in sums_)
     stated = module.sensitivities(p, t, p.n)
-    for i, (name, derived) in enumerate((("weights", math.sqrt(2)), ("means", 3.0), ("spreads", math.sqrt(2) * 1.5**2))):
+    for i, (name, derived) in enumerate((("weights", math.sqrt(2)), ("means", 2.4), ("spreads", math.sqrt(2) * 1.5**2))):
         values = unique([np.ravel(sums_[i]) for sums_ in found])
         others = values if neighbours == "replace-one" else [means(None if neighbours == "add-remove" else (0.0, 0.0))[i]]
         largest = max(squared_distance(u, v) for u in values for v in others) / p.n**2

@@ -168,6 +168,28 @@ def test_a_start_from_the_records_would_show_them(monkeypatch):
         np.testing.assert_allclose(answers(x), x[0] / np.linalg.norm(x[0]))
 
 
+def test_a_shift_by_the_records_moves_all_of_them():
+    """The witness for 002's preparation of real data: shifted by the midpoint of two class means, neighbours differ in every record and the
+    robust gradient moves by fifty times what is stated for one record that differs. Records as they are keep it."""
+    p, n = problem(400, 2), 400
+    t = tunables(module, p)
+    beta, g = np.array([1.0, 0.5]), np.random.default_rng(0)
+    label = np.arange(n) % 2 == 0
+    one = g.standard_normal((n, 2)) * 0.5 + np.where(label[:, None], beta, -beta)
+    other = one.copy()
+    other[0] = [2000.0, 0.0]  # its class has 200 records, so the midpoint moves by 5
+
+    def shifted(x):
+        return x - (x[label].mean(axis=0) + x[~label].mean(axis=0)) / 2
+
+    def apart(u, v):
+        return float(np.linalg.norm(np.subtract(*(steps.robust_gradient(Records(x), p.oracle, t, beta, n) for x in (u, v)))))
+
+    stated = steps.sensitivity(p, t, n)
+    assert apart(one, other) <= stated
+    assert apart(shifted(one), shifted(other)) > 50 * stated
+
+
 @pytest.mark.parametrize("task", ["mixture-of-regressions(2)", "regression-with-missing(1/4)"])
 def test_the_other_models_replay_as_the_gallery_s_does(task):
     """The shared replay on the models that no gallery spec has: every pair of extreme records, missing entries too."""

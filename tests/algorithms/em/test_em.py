@@ -60,8 +60,15 @@ def test_k_components_are_those_of_scikit_learn(diagonal):
     model = clusters.Clusters(3, 4, diagonal)
     theta = clusters.fit(Records(x), model, 1.0, rounds=500, tolerance=1e-12)
     q = model.unpack(theta)
-    other = GaussianMixture(
-        3, covariance_type="diag" if diagonal else "spherical", means_init=q.means, tol=1e-9, max_iter=500, reg_covar=0
+    other = GaussianMixture(  # from all of it: its own weights and covariances at these means lead elsewhere from some of the starts
+        3,
+        covariance_type="diag" if diagonal else "spherical",
+        weights_init=q.weights,
+        means_init=q.means,
+        precisions_init=1 / (q.variances if diagonal else q.variances[:, 0]),
+        tol=1e-9,
+        max_iter=500,
+        reg_covar=0,
     ).fit(x)
     assert -float(model.log_loss(theta, x).mean()) == pytest.approx(other.score(x), abs=1e-4)
     np.testing.assert_allclose(q.means, other.means_, atol=1e-2)

@@ -225,3 +225,11 @@ def test_which_losses_are_served(given, said):
 def test_an_unbounded_set_is_refused(release):
     p = replace(release.problem, task=release.problem.task.model_copy(update={"over": None}))
     assert "bounded and convex" in str(module.accepts(p, release.tunables))
+
+
+def test_a_slope_is_linear_in_y_on_the_whole_range_of_y():
+    """huber(10) is the square for |<w, x> - y| <= 10, so linear in y between -1 and 2, and clipped for y up to 100."""
+    wide = compiled(loss="huber(10)", y="[-100, 100] by clip", radius=1)
+    assert any("not linear in y" in d.message for d in wide.diagnostics)
+    narrow = compiled(loss="huber(10)", y="[-9, 9] by clip", radius=1)
+    assert not any("not linear in y" in d.message for d in narrow.diagnostics)

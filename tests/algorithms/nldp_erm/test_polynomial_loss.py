@@ -260,3 +260,38 @@ def test_rounds_beat_one_report(margin):
         z = [records.y * (records.x @ w) for w in (once, rounds)]
         gaps.append(float(np.diff([np.mean((0.5 - v + np.sqrt((0.5 - v) ** 2 + 0.0625)) / 2) for v in z])[0]))
     assert np.mean(gaps) + 2.57 * np.std(gaps, ddof=1) / math.sqrt(6) < 0
+
+
+@pytest.mark.parametrize(
+    ("loss", "y"),
+    [
+        ("log(1+exp(-y*<w, x>)) + max(0, <w, x> - 5)^2", SIGNS),
+        ("max(0, 1 - y*<w, x>) + max(0, <w, x> - 5)", SIGNS),
+        ("(y - <w, x>)^2/2 + max(0, <w, x> - 5)^2", NUMBERS),
+    ],
+)
+def test_a_loss_is_read_on_its_whole_range(loss, y):
+    """Inside [-3, 3] these are functions of y <w, x> or of <w, x> - y; over a ball of radius 10 they have a part that is neither, which
+    the polynomial would put on the wrong side."""
+    draft, _ = release_of(loss, "general-linear-ldp", y=y, radius=10.0)
+    assert any("no function of" in d.message for d in draft.diagnostics)
+    within, _ = release_of(loss, "general-linear-ldp", y=y, radius=3.0)
+    assert not any("no function of" in d.message for d in within.diagnostics)
+
+
+def test_batches_of_different_sizes_have_the_noise_of_the_smallest():
+    """n = 1.5 T: batches of one and of two users, whose mean variance is 3/4 V and not V T/n = 2/3 V; the bound takes V."""
+    _, r = release_of("smooth-hinge(0.25, 0.5)", "hinge-loss-ldp with T = 200", n=300, epsilon=8.0)
+    p, t = r.problem, r.tunables
+    c = shared.choose(p, t, shared.form_of(p, t), 1.0)
+    cuts = np.linspace(0, 300, 201).astype(int)
+    mean = float((c.variance / np.diff(cuts)).mean())
+    assert mean > 1.1 * c.variance * 200 / 300
+    assert c.bound >= 2 * c.fit.error + c.reach * math.sqrt((c.slope**2 + mean) / 200)
+
+
+def test_the_range_may_be_a_whole_number():
+    """50^12 leaves 64-bit integers."""
+    whole, real = (shared.surrogate(np.abs, u, 11, "bernstein") for u in (50, 50.0))
+    assert np.array_equal(whole.p, real.p)
+    assert abs(np.polynomial.polynomial.polyval(50.0, real.p)) <= 1 + 1e-6  # slopes of Bernstein polynomials of |v| are at most 1

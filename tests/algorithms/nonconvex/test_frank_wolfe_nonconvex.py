@@ -185,6 +185,31 @@ def test_half_of_the_sensitivity_doubles_the_loss_of_a_choice():
     assert math.log(choice([-39.0, 0.0], 1.0, 0.5)[0] / choice([-40.0, 1.0], 1.0, 0.5)[0]) == pytest.approx(2.0, abs=0.01)
 
 
+def test_the_gradient_of_a_squared_residual_has_its_factor_of_two():
+    """(sigma(<w, x>) - y)^2 with sigma(s) = s, unit balls: C_sigma (B + 1) = 2 is printed for its Lipschitz constant, which is 4, and two
+    records move the sum of gradients by 5.2, beyond 2 times the print."""
+    p, _, _ = bound("dp-fw-l2", "ball(l2, 1)", n=2, d=2, loss="(<w, x> - y)^2", options="T = 1")
+    assert p.loss.lipschitz == pytest.approx(4.0, rel=1e-6)
+    w = np.array([-1.0, 0.0])
+    assert np.linalg.norm(p.objective.data_gradient(w, Records(np.array([[1.0, 0.0]]), np.ones(1)))) == pytest.approx(4.0)
+    sides = [np.array([[0.5, side * math.sqrt(0.75)]]) for side in (1, -1)]
+    one, other = (p.objective.data_gradient(w, Records(x, np.ones(1))) for x in sides)
+    assert 2 * 2 < 5.19 < np.linalg.norm(one - other) <= 2 * p.loss.lipschitz
+    assert np.linalg.norm(one - other) / 2 <= dp_fw_l2.mean_sensitivity(p)
+
+
+def test_a_score_of_a_squared_residual_moves_by_four_times_the_print():
+    """Features in the cube, l1 ball of radius 1: C_sigma (B + 1)/n = 2/n is printed up to a constant, and a score moves by 8/n: with the
+    print for the sensitivity a choice of epsilon_0 spends four times as much."""
+    p, t, _ = bound("dp-fw-l1", "ball(l1, 1)", n=1, d=2, x="ball(linf, 1) by clip", loss="(<w, x> - y)^2", options="T = 1")
+    w = np.array([-1.0, 0.0])
+    one, other = (p.objective.data_gradient(w, Records(np.array([[1.0, side]]), np.ones(1))) for side in (1.0, -1.0))
+    assert abs(one - other).max() == pytest.approx(8.0)
+    assert 8.0 <= dp_fw_l1.sensitivity(p, t) <= 8.0 * (1 + 1e-5)
+    # far behind by 160 sensitivities of the print, then nearer by 8/n while the best one falls by as much
+    assert math.log(choice([-152.0, -8.0], 1.0, 2.0)[0] / choice([-160.0, 0.0], 1.0, 2.0)[0]) == pytest.approx(4.0, abs=0.01)
+
+
 def test_advanced_composition_serves_small_budgets_only():
     """epsilon_0 = epsilon/sqrt(8 T log(1/delta)); what advanced composition then states is sqrt(2 T log(1/delta)) e0 + T e0 (exp(e0) -
     1)."""

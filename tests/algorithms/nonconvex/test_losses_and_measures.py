@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import math
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -146,3 +149,20 @@ def test_the_sample_of_the_law_solves_nothing_that_is_not_asked_for():
     assert not asked
     assert one.optimum == one.optimum == 0.5
     assert len(asked) == 1
+
+
+@pytest.mark.slow
+def test_the_picture_of_the_saddle_point_is_what_runs_show():
+    """Three runs at T = 10: those of dp-tr end beyond it, gradient methods stay; the numbers beside the picture say the same."""
+    root = Path(__file__).resolve().parents[3] / "docs"
+    loaded = importlib.util.spec_from_file_location("gen_saddle", root / "gen_saddle.py")
+    assert loaded is not None
+    module = importlib.util.module_from_spec(loaded)
+    loaded.loader.exec_module(module)
+    drawn = json.loads((root / "algorithms" / "saddle-escape.json").read_text())
+    module.STEPS = (10,)
+    found = module.shares(3)
+    at = drawn["steps"].index(10)
+    assert found["dp-tr"] == [1.0] == [drawn["shares"]["dp-tr"][at]]
+    for name in ("gradient steps without noise", "dp-gd-sosp", "dp-pgd-nonconvex, last"):
+        assert found[name] == [0.0] == [drawn["shares"][name][at]]
