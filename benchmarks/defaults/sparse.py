@@ -117,9 +117,9 @@ def cells() -> Iterator[Cell]:
             "dp-iht",
             name,
             spec,
-            {"T": ("10", "20", "30", "40", "60")},
-            n=(),
-            epsilon=(),
+            {"step": ("fixed",), "eta": (8, 32), "T": (20, 80)},
+            n=(5000, 20_000, 80_000),
+            epsilon=(0.5, 1.0, 2.0),
         )
     for name, (theta, law, eigen, sigma) in GAUSSIAN.items():
         words = f"  sub-gaussian(1) of x\n  sub-gaussian({sigma}) of y\n  eigenvalues in {eigen}"
@@ -127,9 +127,9 @@ def cells() -> Iterator[Cell]:
             "dp-iht-subgaussian",
             name,
             _filled(REGRESSION, n="20_000", d="50", assume=words, theta=theta, law=law),
-            {"clip": ("residual",), "T": ("3", "5"), "kept": ("3", "6"), "tau_res": (0.5, 1.0, 2.0, 4.0), "K_x": (2.0, 2.5, 3.5)},
-            n=(),
-            epsilon=(),
+            {"T": (3, 5), "tau_res": (1.0, 2.0, 4.0), "K_x": (2.0, 3.0)},
+            n=(5000, 20_000, 80_000),
+            epsilon=(0.5, 1.0, 2.0),
         )
     for name, (theta, law, eigen) in HEAVY.items():
         words = f"  moment(order 4, bound 14) of x\n  eigenvalues in {eigen}"
@@ -137,12 +137,13 @@ def cells() -> Iterator[Cell]:
             "dp-iht-truncated",
             name,
             _filled(REGRESSION, n="100_000", d="20", assume=words, theta=theta, law=law),
-            {"T": ("2", "3", "5"), "kept": ("3", "6"), "K": (1.0, 1.5, 2.0, 3.0, 4.5)},
+            {"T": (2, 5), "K": (2.0, 3.0, 4.5)},
+            n=(25_000, 100_000, 400_000),
         )
     for name, (radius, moment, law) in TAILS.items():
         yield Cell(
             "dp-sparse-optimization-heavy-tailed",
             name,
             _filled(ROBUST, radius=radius, moment=moment, law=law),
-            {"eta": times(0.5, 1, 2, 4), "T": ("2", "4"), "scale": times(0.5, 1)},
+            {"eta": times(0.5, 1, 2, 4), "T": (2, 4), "scale": times(0.5, 1)},
         )
