@@ -89,7 +89,7 @@ privacy nldp                                # non-interactive local: nobody sees
 assume
   sparse(2)
   sub-gaussian(1) of x                      # accuracy may rest on this; privacy does not: clients clip
-  sub-gaussian(1) of y
+  sub-gaussian(1.3) of y
 
 release theta
   estimate theta in y = <theta, x> + noise

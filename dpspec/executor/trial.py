@@ -152,7 +152,8 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
             nothing = task.trivial(problem)
             if nothing is not None:
                 trivial[name].append(measure.of(nothing, t))
-            if measure.compared and fitted is not None and (optimum is not None or fixed is None):
+            shown = measure.compared or measure.needs in ("records", "population")  # abilities, for one, no reference releases
+            if shown and fitted is not None and (optimum is not None or fixed is None):
                 reference[name].append(measure.of(fitted, t))
         if fixed is None or trial == cell.first:  # generated records count as they are drawn
             for variable, count in counts.touched.items():

@@ -14,6 +14,7 @@ from scipy.stats import beta, norm
 from dpspec.algorithms.sparse import nldp_sparse_linear_regression as nldp
 from dpspec.algorithms.sparse import nldp_sparse_linear_regression_public as public
 from dpspec.data.records import Records
+from dpspec.models.features import ScaledPair
 from dpspec.privacy.calibrate import Budget
 from dpspec.privacy.channels.gaussian_ball_product import GaussianBallProduct
 from dpspec.privacy.meter import Release
@@ -371,7 +372,7 @@ def test_a_pair_that_is_scaled_together_has_no_bias(law_of_x, r):
 def test_records_that_are_no_numbers_are_the_record_0_in_both_draws():
     x = np.array([[np.nan, 1.0], [np.inf, 0.0], [0.0, 0.0], [1e300, 1e300], [5e-324, 0.0]])
     y = np.array([1.0, 1.0, np.inf, 1e308, 1.0])
-    found = nldp.together(x, y, 2.0)
+    found = ScaledPair(2.0).scaled(x, y)
     cleaned = GaussianBallProduct(2, 2.0, 1.0).clip((x.copy(), found))
     assert np.isfinite(cleaned[0]).all()
     assert np.isfinite(cleaned[1]).all()

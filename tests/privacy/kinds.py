@@ -20,6 +20,8 @@ def instance(kind: str) -> Mechanism:
             values[name] = next(word for word in get_args(hint) if kind.startswith(word) or kind.endswith(word))
         elif name == "sensitivity" and kind == "gaussian-vector":
             values[name] = 4.5
+        elif name == "smoothing" and kind == "smooth-student-vector":  # times size + 2 it is a part of epsilon
+            values[name] = 0.005
         elif name in _BY_NAME:
             values[name] = _BY_NAME[name]
         else:
