@@ -170,6 +170,10 @@ def load(
         raise ClientError(f"the client file is of the plan {device.plan.hex()}, not of {plan}")
     if unit == "attribute" and device.protects != "attributes":
         raise ClientError("the plan protects whole records, so a limit for one attribute does not apply to it")
+    if unit == "attribute" and device.d > 1 and any(_mixes(rule) for rule in device.x_rules):
+        raise ClientError(
+            "a rule of enforcement lets one entry change the others, so a report of each would be about all: no limit for one"
+        )
     try:
         spent = device.spent(delta, unit)
     except FormError as problem:
@@ -177,6 +181,11 @@ def load(
     if not spent <= epsilon * (1 + _SLACK):
         raise ClientError(f"one report spends epsilon = {spent:.6g} at delta = {delta:g}, above the limit {epsilon:g}; nothing is reported")
     return device
+
+
+def _mixes(rule: Rule) -> bool:
+    """Whether a rule's value of one entry depends on others: a scaling of the record, and zeros for all where one lies outside."""
+    return rule.kind == "scale" or bool(getattr(rule, "reject", False))  # type: ignore[attr-defined]
 
 
 def _json(source: str | Path | Mapping[str, Any]) -> Any:

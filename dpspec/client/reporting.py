@@ -33,6 +33,8 @@ def report(device: Device, record: Any, *, state: RoundState | None = None, toke
         raise ClientError(f"a token is {ID_BYTES} bytes")
     noise = SecureNoise()
     with np.errstate(all="ignore"):
+        if device.protects == "attributes":  # one entry that is no number must not make zeros of the others, whose reports it would move
+            x[~np.isfinite(x)] = np.nan if device.missing else 0.0
         x = enforced(device.x_rules, Entries(x), device.missing)[0]
         y = None if y is None else enforced(device.y_rules, Entries(y[:, None]))[0][:, 0]
         bits = []
