@@ -273,15 +273,30 @@ def _enforce_x(x: Any, rules: Rules, counts: Counts | None, missing: bool = Fals
     return x if out is None else out
 
 
+def alone(x: Any, missing: bool) -> Any:
+    """``x`` (dense or CSR) with each entry that is not finite replaced by itself: by NaN where entries may be missing, else by 0."""
+    v = x if isinstance(x, np.ndarray) else x.data
+    gone = ~np.isfinite(v)
+    if not gone.any():
+        return x
+    v = np.where(gone, np.nan if missing else 0.0, v)
+    if isinstance(x, np.ndarray):
+        return v
+    from scipy.sparse import csr_array
+
+    return csr_array((v, x.indices, x.indptr), shape=x.shape)
+
+
 def enforce(
-    records: AnyRecords, data: Data, values: Mapping[str, Number] | None = None, *, missing: bool = False
+    records: AnyRecords, data: Data, values: Mapping[str, Number] | None = None, *, missing: bool = False, apart: bool = False
 ) -> tuple[AnyRecords, Counts]:
     """The records with every enforced domain of ``data`` made true, and how many records that changed.
 
     ``values``: numbers by name for the expressions in the domains (n and d default to the records' own). Sparse records stay sparse,
     generated ones are enforced as they are drawn, public records are enforced like private ones. A domain without ``by`` changes
     nothing (it is only declared), but NaN and infinities become zeros in any case; where entries of x may be ``missing``, NaN is one that
-    is, and stays. The counts are statistics of the records: studies
+    is, and stays. ``apart``: one entry is protected by itself, so one that is not finite becomes 0 (or missing) alone, and not its whole
+    record. The counts are statistics of the records: studies
     may show them, a release may not. Raises SpecError DP520...DP523.
     """
     env = known_values(data, values)
@@ -301,7 +316,7 @@ def enforce(
     if isinstance(records, GeneratedRecords):
 
         def transform(block: int, x: Vector, y: Vector) -> None:
-            v, touched, bad = x_rules.apply(Entries(x), missing)
+            v, touched, bad = x_rules.apply(Entries(alone(x, missing) if apart else x), missing)
             if v is not x:
                 x[...] = v
             counts.add("x", block, touched, bad)
@@ -314,6 +329,6 @@ def enforce(
         made.public_x = public
         return made, counts
 
-    x = _enforce_x(records.x, x_rules, counts, missing)
+    x = _enforce_x(alone(records.x, missing) if apart else records.x, x_rules, counts, missing)
     y = None if records.y is None else _enforce_x(records.y[:, None], y_rules, counts)
     return Records(x, None if y is None else y[:, 0], public, mapped, records.words), counts

@@ -65,7 +65,8 @@ def beside(draft: Draft) -> tuple[str, ...]:
 
 def enforced(draft: Draft, records: Any) -> tuple[Any, Any]:
     """The records with the domains of the spec made true, and what was touched (a statistic that only a study may show)."""
-    return enforce(records, draft.analysis.data, values(draft), missing=missing(draft))
+    apart = draft.analysis.privacy.attribute
+    return enforce(records, draft.analysis.data, values(draft), missing=missing(draft), apart=apart)
 
 
 def values(draft: Draft) -> Mapping[str, Any]:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpspec.data.problems import fail
 from dpspec.models.rows import Rows
 
 Numbers = NDArray[np.float64]
@@ -180,6 +179,8 @@ class Keys:
     def _words(self, records: Rows) -> tuple[Numbers, Codes, Callable[[Numbers], list[str]]]:
         held = getattr(records, "words", {})
         if self.name not in held:
+            from dpspec.data.problems import fail  # here: a client reads this module with NumPy alone
+
             fail(
                 "DP523",
                 f"the records have no column {self.name!r} beside x: a data law draws x and y",

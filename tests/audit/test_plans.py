@@ -395,7 +395,8 @@ def test_no_weakened_copy_of_any_mechanism_holds(kind: str) -> None:
     if body["guarantee"]["kind"] != "pure":
         copied = copy.deepcopy(body)
         _pure(copied)
-        assert outcome(copied) in ("violated", "cannot-verify")
+        # of keys no pair is exhibited, and without one nothing is called violated
+        assert outcome(copied) in ("violated", "cannot-verify", *(("not-certified",) if kind == "keys-truncated" else ()))
 
 
 @pytest.mark.parametrize("field", ["guarantee", "schedule"])

@@ -64,3 +64,24 @@ def test_an_entry_that_is_no_number_moves_no_other_report(last: float) -> None:
     rows = np.frombuffer(client.report(device, record), dtype=np.uint8)[None]
     codes = decode(device, rows, 1, Counter()).numbers[0].ravel()
     assert (codes[:-1] == 1).sum() > TASKS - 5
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+def test_a_run_leaves_the_other_entries_of_a_record_alone(bad: float) -> None:
+    """Under `attribute` neighbours differ in one entry: what is enforced may differ in that entry only, dense, sparse or generated."""
+    from scipy.sparse import csr_array
+
+    from dpspec.data.enforce import enforce
+    from dpspec.data.records import Records
+    from dpspec.lang.source import parse_text
+    from tests.conformance.cases import ROOT
+
+    text = (ROOT / "specs/crowdsourcing/private-majority-voting.dps").read_text()
+    data = parse_text(text, surface="dps").analysis.data
+    x = np.where(np.random.default_rng(0).random((4, 6)) < 0.5, 1.0, -1.0)
+    other = x.copy()
+    other[2, 3] = bad
+    for made in (np.array, csr_array):
+        one, two = (enforce(Records(made(v.copy())), data, {}, apart=True)[0].x for v in (x, other))
+        changed = np.argwhere(np.asarray((one != two) if made is np.array else (one != two).toarray()))
+        assert changed.tolist() == [[2, 3]]

@@ -56,8 +56,11 @@ def gallery(module: ModuleType) -> Parsed:
 
 
 def resized(parsed: Parsed, **numbers: float | str) -> Parsed:
-    """The spec with other numbers (n, d, epsilon, delta, constants, tunables)."""
+    """The spec with other numbers (n, d, epsilon, delta, constants, tunables); with another d or k without its law, of which what is
+    declared may then be false."""
     a = parsed.analysis
+    if numbers.keys() & {"d", "k"}:
+        a = a.model_copy(update={"simulate": (), "study": None})
     for name, value in numbers.items():
         a = substitute(a, name, Num(Fraction(str(value))))
     return replace(parsed, analysis=a)
