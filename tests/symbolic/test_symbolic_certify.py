@@ -351,7 +351,8 @@ def test_unbounded_domains() -> None:
     assert "DP207" in codes(go(LOGISTIC, x=free))
     assert "DP208" in codes(go(Name("squared"), w=free))
     assert "DP214" in codes(go(Name("squared"), y=free))
-    assert "DP208" in codes(go(f("tanh", times(n(3), U)), w=free))
+    level = go(f("tanh", times(n(3), U)), w=free)  # it levels out on both sides: certified for every margin
+    assert 3.0 <= level.lipschitz <= 3.0 * (1 + 1e-6)
     limit = go(LOGISTIC, w=free)  # |phi'| < 1 for every margin
     assert limit.lipschitz == 1.0
     assert limit.smooth == 0.25
