@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -71,6 +71,14 @@ def round_bounds(n: int, T: int) -> tuple[tuple[int, int], ...]:
         fail("DP540", f"{T} rounds on disjoint records need at least {T} records, there are n = {n}", "lower T or raise n")
     m = n // T
     return tuple(((t - 1) * m, t * m if t < T else n) for t in range(1, T + 1))
+
+
+def _none_beside(name: str) -> NoReturn:
+    fail(
+        "DP523",
+        f"the records have no column {name!r} beside x: a data law draws x and y",
+        "group by a column of x, or study on public data",
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,6 +157,10 @@ class Records:
         i = np.asarray(index)
         words = {name: (codes[i], said) for name, (codes, said) in self.words.items()}
         return Records(self.x[i], None if self.y is None else self.y[i], self.public_x, self.mapped, words)
+
+    def beside(self, name: str) -> Words:
+        """The words of a column beside x. Raises SpecError DP523 where there is none of this name."""
+        return self.words[name] if name in self.words else _none_beside(name)
 
     def in_memory(self) -> Records:
         return self
@@ -294,6 +306,10 @@ class GeneratedRecords:
     def _rows(self, start: int, stop: int) -> tuple[Vector, Vector | None]:
         x, y = self._store.read(self._start + start, self._start + stop)
         return x, y if self.has_y else None
+
+    def beside(self, name: str) -> Words:
+        """There are none: raises SpecError DP523."""
+        return _none_beside(name)
 
     def blocks(self, size: int = BLOCK) -> Iterator[Block]:
         """Consecutive blocks ``(x, y)`` of at most ``size`` records, in order; they end where drawing blocks end."""

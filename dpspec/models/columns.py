@@ -177,16 +177,7 @@ class Keys:
         return keys, total, lambda some: [f"{v:.15g}" for v in some]
 
     def _words(self, records: Rows) -> tuple[Numbers, Codes, Callable[[Numbers], list[str]]]:
-        held = getattr(records, "words", {})
-        if self.name not in held:
-            from dpspec.data.problems import fail  # here: a client reads this module with NumPy alone
-
-            fail(
-                "DP523",
-                f"the records have no column {self.name!r} beside x: a data law draws x and y",
-                "group by a column of x, or study on public data",
-            )
-        codes, said = held[self.name]
+        codes, said = records.beside(self.name)
         total, start = np.zeros(len(said), dtype=np.int64), 0
         for x, y in records.blocks(ROWS):
             part = codes[start : start + x.shape[0]]

@@ -34,6 +34,9 @@ class Rows(Protocol):
 
     def blocks(self, size: int = ...) -> Iterator[Block]: ...
 
+    def beside(self, name: str) -> tuple[Any, tuple[str, ...]]:
+        """A column of words beside x: the code of each record's word, (n,), -1 for none, and the words."""
+
     def rounds(self, T: int) -> Iterator[Block]: ...
 
     def slice(self, start: int, stop: int) -> Rows: ...
