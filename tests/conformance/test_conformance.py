@@ -191,7 +191,7 @@ def audited(module: ModuleType) -> Parsed:
     n = getattr(module, "AUDIT_RECORDS", 2)  # what two records release may be no function of them
     if "central" in module.CARD.models and not rounds_are_disjoint(case(gallery(module)).release.tree):
         return small(module, n=n)
-    return small(module, n=n, **({"T": 1} if has(module, "T") and n == 2 else {}))
+    return small(module, n=n, **({"T": 1} if has(module, "T") and n <= 2 else {}))
 
 
 def rounds_are_disjoint(tree: Tree) -> bool:

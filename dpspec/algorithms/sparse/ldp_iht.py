@@ -82,7 +82,7 @@ CARD = Card(
         "T": Tunable(ROUNDS, ROUNDS_SOURCE, integer=True, minimum=1),
         "tau1": Tunable(TAU1, "004 Theorem 7: O(sigma sqrt(log n)) (constant ours: the maximum of n d coordinates)", minimum=1e-12),
         "tau2": Tunable(
-            "min(y_abs, sigma_y*sqrt(2*log(n))) else y_abs else sigma_y*sqrt(2*log(n)) else sigma*sqrt(2*log(n))",
+            "min(y_abs, sigma_y*sqrt(2*log(max(n, 2)))) else y_abs else sigma_y*sqrt(2*log(max(n, 2))) else sigma*sqrt(2*log(max(n, 2)))",
             "004 Theorem 7: O(sigma sqrt(log n)) (constant ours: the maximum of n responses)",
             minimum=1e-12,
         ),
@@ -185,6 +185,9 @@ CARD = Card(
     cost={"gradients": "n", "rounds": "T", "bits_per_user": "64*d", "memory_bytes": "8*65536*d"},
     spec="specs/sparse/ldp-iht.dps",
 )
+
+#: The conformance suite audits one user: of two only the k kept coordinates are seen, and the other's direction hides them.
+AUDIT_RECORDS = 1
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:

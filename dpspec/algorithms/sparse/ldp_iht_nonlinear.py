@@ -131,6 +131,9 @@ CARD = Card(
     spec="specs/sparse/ldp-iht-nonlinear.dps",
 )
 
+#: The conformance suite audits one user: of two only the k kept coordinates are seen, and the other's direction hides them.
+AUDIT_RECORDS = 1
+
 
 def accepts(p: Problem, t: Tunables) -> str | None:
     if p.task.form == "nonlinear" and p.n < t.T:
