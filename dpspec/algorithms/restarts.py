@@ -22,16 +22,17 @@ FIRST: Final = 20
 FINALISTS: Final = 3
 #: Lengths of starts over unbounded sets, in turns.
 _LENGTHS: Final = (0.3, 1.0, 3.0)
-_SEED: Final = 4_1_3
+#: Directions are cosines of quadratic phases in steps of the golden ratio: spread like random ones, and the same everywhere.
+_GOLDEN: Final = (5.0**0.5 - 1) / 2
 
 
 def starts(objective: Objective, d: int) -> list[Vector]:
-    """:data:`RESTARTS` points of the set: its start, and random directions of several lengths, projected."""
-    rng, over = np.random.default_rng(_SEED), objective.over
+    """:data:`RESTARTS` points of the set: its start, and directions of several lengths, projected."""
+    over, phases = objective.over, 2 * np.pi * np.mod(_GOLDEN * np.arange(1.0, d + 1) ** 2, 1.0)
     found = [over.start(d)]
     far = over.distance_bound(d)
     for k in range(RESTARTS - 1):
-        v = rng.standard_normal(d)
+        v = np.cos((k + 1) * phases)
         v /= max(float(np.sqrt(v @ v)), 1e-300)
         length = _LENGTHS[k % len(_LENGTHS)]
         step = (length / max(_LENGTHS)) * far * v if np.isfinite(far) else length * v
