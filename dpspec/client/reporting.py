@@ -33,10 +33,7 @@ def report(device: Device, record: Any, *, state: RoundState | None = None, toke
         raise ClientError(f"a token is {ID_BYTES} bytes")
     noise = SecureNoise()
     with np.errstate(all="ignore"):
-        if device.protects == "attributes":  # one entry that is no number must not make zeros of the others, whose reports it would move
-            x[~np.isfinite(x)] = np.nan if device.missing else 0.0
-        x = enforced(device.x_rules, Entries(x), device.missing)[0]
-        y = None if y is None else enforced(device.y_rules, Entries(y[:, None]))[0][:, 0]
+        x, y = made_true(device, x, y)
         bits = []
         for draw in device.draws:
             for value in draw.feature.values(x, y, told, noise):
@@ -44,6 +41,14 @@ def report(device: Device, record: Any, *, state: RoundState | None = None, toke
                 bits.append(draw.codec.pack(numbers)[0])
     payload = np.packbits(np.concatenate(bits), bitorder="little").tobytes()
     return header(at, device.plan, os.urandom(ID_BYTES) if token is None else token) + payload
+
+
+def made_true(device: Device, x: Vector, y: Vector | None) -> tuple[Vector, Vector | None]:
+    """x (1, d) and y (1,) with the domains of the plan made true, as the executor does; ``x`` may be overwritten."""
+    if device.protects == "attributes":  # one entry that is no number must not make zeros of the others, whose reports it would move
+        x[~np.isfinite(x)] = np.nan if device.missing else 0.0
+    x = enforced(device.x_rules, Entries(x), device.missing)[0]
+    return x, None if y is None else enforced(device.y_rules, Entries(y[:, None]))[0][:, 0]
 
 
 def _record(device: Device, record: Any) -> tuple[Vector, Vector | None]:

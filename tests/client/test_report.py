@@ -14,6 +14,7 @@ import pytest
 from dpspec.client import Client, ClientError, load, read_state, report
 from dpspec.client.device import CHANNELS, gaussian_epsilon
 from dpspec.client.frame import HEADER, read
+from dpspec.client.reporting import made_true as on_device
 from dpspec.collector.closing import Collected, state_of
 from dpspec.collector.export import client_form, device_of
 from dpspec.collector.intake import decode, empty
@@ -58,15 +59,11 @@ def test_a_client_computes_what_the_executor_hands_to_its_channel(name: str, pla
     door = meter.Release(release.calibrated, SecureNoise(), mode="release", public=PublicRandomness(0))
     release.module.run(part_of(plan.draft, release, held), bound_problem(plan.draft, release), release.tunables, door)
     told: Told = {name: np.zeros(device.d) for name in device.asks}
-    from dpspec.numeric.norms import Entries
-    from dpspec.numeric.rules import enforced
-
     n = 20 if device.rounds > 1 else len(x)  # the first round asks at zeros
     handed = seen[:1] if device.rounds > 1 else seen
     values: list[Any] = []
     for i in range(n):
-        one = enforced(device.x_rules, Entries(np.array(x[i : i + 1])), device.missing)[0]
-        label = None if y is None else enforced(device.y_rules, Entries(np.array(y[i : i + 1])[:, None]))[0][:, 0]
+        one, label = on_device(device, np.array(x[i : i + 1]), None if y is None else np.array(y[i : i + 1]))
         values.append([v for draw in device.draws for v in draw.feature.values(one, label, told, np.random.default_rng(0))])
     for k, theirs_ in enumerate(handed):
         pair = isinstance(theirs_, tuple) and isinstance(values[0][k], tuple)
