@@ -25,6 +25,7 @@ from dpspec.algorithms.multinomial import bounded
 from dpspec.algorithms.objective import Objective, margins
 from dpspec.algorithms.sets import ConstraintSet, Vector
 from dpspec.symbolic import network as tree
+from dpspec.symbolic.network_values import function
 
 _BLOCK_BYTES = 1 << 19
 _CSR_BYTES = 1 << 25
@@ -170,9 +171,9 @@ def network(net: tree.Network, over: ConstraintSet, *, smooth: bool, l2: float =
     """The objective of a certified network; ``over``: a set of vectors of all weights; ``smooth``: whether second derivatives exist;
     ``more``: reach, frobenius, alone, and limit and length of :class:`~dpspec.algorithms.objective.Objective`."""
     return Network(
-        phi=tree.function(net, 0),
-        slope=tree.function(net, 1),
-        curvature=tree.function(net, 2) if smooth else None,
+        phi=function(net, 0),
+        slope=function(net, 1),
+        curvature=function(net, 2) if smooth else None,
         l2=l2,
         l1=l1,
         over=over,

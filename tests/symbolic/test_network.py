@@ -18,7 +18,8 @@ from dpspec.lang.source import parse_text
 from dpspec.spec.expr import num
 from dpspec.spec.model import Ball, Box, Reals
 from dpspec.symbolic.certify import certify
-from dpspec.symbolic.network import exchangeable, function, recognise, saturating
+from dpspec.symbolic.network import exchangeable, recognise, saturating
+from dpspec.symbolic.network_values import function
 from dpspec.symbolic.normal import NoNormalForm, Scope
 
 SPEC = """
