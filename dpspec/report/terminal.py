@@ -266,6 +266,12 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
             word = ("met" if t["met"] else "MISSED") + ("" if t["sure"] else " (by these trials; more of them may decide otherwise)")
             where = f"{p['release']}, {p['algorithm']}" + (f", {at}" if at else "")
             lines += ["", f"target of {where}: {t['measure']} <= {t['at_most']:g}{chance}: {word}"]
+    for p in study["points"]:
+        for name, found in p.get("beside", {}).items():
+            at = ", ".join(f"{k} = {show(v)}" for k, v in p["at"].items())
+            interval = f"[{found['ci95'][0]:.4g}, {found['ci95'][1]:.4g}]"
+            where = f"{p['release']}, {p['algorithm']}" + (f", {at}" if at else "")
+            lines += ["", f"beside {where}: {name}, not private, has {found['mean']:.4g} {interval}"]
     for note in study.get("notes", []):
         lines.append("")
         lines += textwrap.wrap(note, WIDTH)
