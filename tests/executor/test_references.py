@@ -42,8 +42,9 @@ def test_every_reference_has_a_question_here() -> None:
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in BESIDE])
 def test_a_reference_runs_beside_a_private_algorithm(name: str) -> None:
-    small = {"n": ["300"]} if name == "svrg" else {}
-    body = study(parse_file(SPECS / f"{BESIDE[name]}.dps"), trials=1 if name == "svrg" else 2, compare=(name,), quick=True, workers=1, vary=small).to_json()
+    small, trials = ({"n": ["300"]}, 1) if name == "svrg" else ({}, 2)
+    parsed = parse_file(SPECS / f"{BESIDE[name]}.dps")
+    body = study(parsed, trials=trials, compare=(name,), quick=True, workers=1, vary=small).to_json()
     for point in body["points"]:
         assert point["algorithm"] != name
         found = point["beside"][name]
