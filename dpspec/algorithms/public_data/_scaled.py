@@ -8,13 +8,12 @@
     4. theta = c v, c by newton-scale-root.
 
 The noise of b has a known variance s^2 a coordinate, which steps 3 and 4 allow for. In an eigendirection of A of eigenvalue l, W is
-l/(l^2 + s^2/w^2): the estimate of least expected square for coordinates of v of variance w^2 = tau^2/(4 tr A), predictions of half of tau. And
-E <b, v> exceeds <E b, v> by s^2 tr W, so the score equation along v has <b, v> - s^2 tr W on its right side: for the identity link
-theta = (1 - s^2 tr A^{-1}/(b^T A^{-1} b))_+ A^{-1} b where nothing is shrunk, the positive part of James and Stein. Where noise is all that b
-holds, theta is 0, and not longer than the truth by the length of the noise.
-
-For x of mean 0 with E[x | <theta, x>] linear in <theta, x> (every elliptical law; spherical ones stay so when scaled into a ball), v is a
-multiple of theta for any f. Steps 3 and 4 read what was released and public records alone.
+l/(l^2 + s^2/w^2): the estimate of least expected square for coordinates of v of variance w^2 = tau^2/(4 tr A), predictions of half of
+tau. And E <b, v> exceeds <E b, v> by s^2 tr W, so the score equation along v has <b, v> - s^2 tr W on its right side: for the identity
+link theta = (1 - s^2 tr A^{-1}/(b^T A^{-1} b))_+ A^{-1} b where nothing is shrunk, the positive part of James and Stein. Where noise is
+all that b holds, theta is 0, and not longer than the truth by the length of the noise. For x of mean 0 with E[x | <theta, x>] linear in
+<theta, x> (every elliptical law; spherical ones stay so when scaled into a ball), v is a multiple of theta for any f. Steps 3 and 4 read
+what was released and public records alone.
 """
 
 from __future__ import annotations
