@@ -12,6 +12,7 @@ from dpspec.report.terminal import (
     begins,
     expected_text,
     guarantee_line,
+    influence_line,
     noise_line,
     only,
     plan_text,
@@ -148,6 +149,8 @@ def _plan(plan: Mapping[str, Any]) -> Iterator[str]:
                 ],
             )
         yield "<h3>Cost</h3>" + table(("", ""), [(k, show(v)) for k, v in r["cost"].items() if v is not None])
+        if hostile := [row for row in plan.get("influence", ()) if row["release"] == r["name"]]:
+            yield "<h3>Hostile users</h3><ul>" + "".join(f"<li>{escape(influence_line(row))}</li>" for row in hostile) + "</ul>"
 
 
 def _buys(t: Mapping[str, Any] | None, target: Mapping[str, Any] | None) -> Iterator[str]:

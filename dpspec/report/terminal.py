@@ -27,6 +27,8 @@ def _plan(plan: Mapping[str, Any], color: bool, verbose: bool) -> Iterator[str]:
         yield ""
         yield f"{bold('release ' + release['name'], color)}   {release['task']}"
         yield from _release(release, color, verbose)
+        hostile = [row for row in plan.get("influence", ()) if row["release"] == release["name"]]
+        yield from block("hostile", [influence_line(row) for row in hostile], color)
 
 
 def _release(r: Mapping[str, Any], color: bool, verbose: bool) -> Iterator[str]:
@@ -157,6 +159,11 @@ def begins(b: Mapping[str, Any]) -> str:
         return ""
     order = "of the order of " if "C" in b["regime"] else ""
     return f", from n {order}{b['least_n']:,.0f}"
+
+
+def influence_line(row: Mapping[str, Any]) -> str:
+    who = "one user moves" if row["malicious"] == 1 else f"{row['malicious']:,} users move"
+    return f"{who} the mean of {row['draw']} by at most {row['moves']:.3g} (l2), whatever is sent"
 
 
 def cost_line(c: Mapping[str, Any]) -> str:

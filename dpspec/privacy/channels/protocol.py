@@ -91,6 +91,13 @@ def rows(records: Any, dim: int) -> tuple[Array, bool]:
     return x, single
 
 
+def plain(records: Any, dim: int) -> Array:
+    """The records as a (users, dim) array to be read alone: the caller's own where it is one already, NaN and infinity as they are."""
+    if isinstance(records, np.ndarray) and records.ndim == 2 and records.dtype == np.float64 and records.shape[1] == dim:
+        return records
+    return rows(records, dim)[0]
+
+
 def numbers(records: Any, users: int) -> Array:
     """One number a user, shape (users,), NaN and infinity read as 0."""
     y = np.array(records, dtype=float).reshape(-1)
