@@ -75,6 +75,7 @@ ALLOWED = {
     ("dpspec/algorithms/em/gradient_em.py", "climb"): STUDY + " (a reference)",
     ("dpspec/ledger/verify.py", "_again"): PUBLIC,
     ("dpspec/tasks/latent.py", "up_to_sign"): STUDY,
+    ("dpspec/tasks/minimise_metric.py", "regulariser"): "as of minimise_pairwise",
     ("dpspec/tasks/minimise_pairwise.py", "regulariser"): "the value of the objective: measures and references ask for it, no release does",
     ("dpspec/algorithms/card.py", "penalty_slope"): PUBLIC,
     ("dpspec/algorithms/mirror.py", "_l1"): AFTER,
