@@ -136,6 +136,9 @@ class Card:
     #: Whether a covariance is centred by the algorithm itself, so that its name needs no mean of 0.
     centres: bool = False
 
+    #: Whether its sensitivities count that one unit may have several records, and be in several groups (``Problem.rows``, ``.groups``).
+    contributions: bool = False
+
     #: ``several``: it knows the loss by its certified constants, values and gradients alone, so it serves losses of several margins too
     #: (multinomial: K x d weights). ``one``: its proof or its code needs phi(<w, x>, y), and such losses are refused.
     margins: Literal["one", "several"] = "one"
@@ -228,7 +231,8 @@ class Problem(Generic[Oracle]):
     ``y_abs`` (enforced record bounds, absent when not enforced), ``w_radius`` (l2 radius of the constraint set, absent when unbounded),
     declared constants (``k``, ``sigma``...), ``max_curve`` (sup|phi''| of a certified loss, where it is finite), what the task adds
     (``rank``), ``alpha`` (the target's error, where the spec has no constant of that name). ``task``: the node of the spec with its
-    arguments, and its set with its radii and ends, as numbers.
+    arguments, and its set with its radii and ends, as numbers. ``rows`` and ``groups``: how many records one unit has at most, and in how
+    many groups of a `group by` they are; the executor sees to both. A relation is about one unit.
     """
 
     model: str
@@ -241,6 +245,8 @@ class Problem(Generic[Oracle]):
     domains: Mapping[str, Variable] = field(default_factory=dict)  # of x and y: ``enforced`` is what a record is known to be
     goal: Goal | None = None  # what the spec expects
     public: Mapping[str, Rows] = field(default_factory=dict)  # rows of the files that are options, by option
+    rows: int = 1
+    groups: int = 1
 
     @property
     def objective(self) -> Oracle:

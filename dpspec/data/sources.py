@@ -417,8 +417,8 @@ def _words(column: Any, what: str, found: list[Diagnostic]) -> Words:
     import pyarrow.types as t
 
     array = pa.array(column, from_pandas=True) if isinstance(column, np.ndarray) else column
-    if t.is_floating(array.type):
-        whole = pc.equal(pc.floor(array), array)
+    if t.is_floating(array.type):  # beyond 2^53 another spelling: what does not fit 64 bits would share one
+        whole = pc.and_(pc.equal(pc.floor(array), array), pc.less(pc.abs(array), 2.0**53))
         array = pc.if_else(whole, array.cast(pa.int64(), safe=False).cast(pa.large_string()), array.cast(pa.large_string()))
     elif t.is_nested(array.type) or t.is_binary(array.type) or t.is_large_binary(array.type):
         found.append(problem("DP505", f"{what} holds values of type {array.type}, not words", "convert the column before loading"))

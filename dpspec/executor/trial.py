@@ -110,7 +110,7 @@ def _compiled(point: Point) -> Draft:
 
 
 def execute(cell: Cell, memory: Any = None) -> CellResult:
-    from dpspec.executor.bind import bound_problem, part_of
+    from dpspec.executor.bind import bound_problem, in_groups, part_of
     from dpspec.executor.references import estimates
 
     draft = compiled(cell.point)
@@ -136,7 +136,7 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
         for release, problem in zip(draft.releases, problems, strict=True):
             name = release.release.name
             mine = part_of(draft, release, records)
-            estimate = _release(release, problem, mine, cell, trial)
+            estimate = _release(release, problem, in_groups(draft, release, problem, mine, _tickets(cell, trial)), cell, trial)
             task = of(problem.task)
             measure = task.measure(measures[name])
             if fixed is None or name not in solved:
@@ -291,6 +291,13 @@ class Real:
 _REAL: dict[Any, Real] = {}
 
 
+def _tickets(cell: Cell, trial: int) -> Any:
+    """By which groups of a unit are chosen: of the study's own seed."""
+    from dpspec.privacy.noise import StudyNoise
+
+    return StudyNoise(cell.seed, "groups", trial)
+
+
 def forget_real() -> None:
     """Files may have changed since the last study."""
     _REAL.clear()
@@ -299,7 +306,8 @@ def forget_real() -> None:
 def _real(draft: Draft, memory: Any) -> Real:
     from dpspec.compiler.files import base_dir
     from dpspec.data.sources import load
-    from dpspec.executor.bind import beside, enforced, missing, public_records, values
+    from dpspec.executor.bind import beside, enforced, missing, of_units, public_records, values
+    from dpspec.privacy.noise import StudyNoise
 
     data = draft.analysis.data
     if data.status != "public":
@@ -329,6 +337,7 @@ def _real(draft: Draft, memory: Any) -> Real:
     base = base_dir(draft.parsed.path)
     raw = load(data, memory=memory, base_dir=base, values=values(draft), private=False, missing=missing(draft), beside=beside(draft))
     records, counts = enforced(draft, public_records(draft, raw, base))
+    records = of_units(draft, records, StudyNoise(0, "units"), counts)
     _REAL.clear()
     _REAL[key] = Real(records, counts, memory, {})
     return _REAL[key]

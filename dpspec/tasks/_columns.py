@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from dpspec.domains.domain import Domain
-from dpspec.models.columns import Cells, Column, Condition, Conditions
+from dpspec.models.columns import Cells, Column, Condition, Conditions, Keys
 from dpspec.spec.expr import NotANumber, Unbound, evaluate
 from dpspec.spec.model import Comparison, Encode, Estimate
 from dpspec.spec.words import STATISTICS
@@ -125,7 +125,7 @@ def number_of(name: str, binding: Binding) -> Column:
 
 def conditions(binding: Binding) -> Conditions:
     """Raises :class:`NoColumn`."""
-    return Conditions(tuple(_condition(c, binding) for c in binding.node.where))
+    return Conditions(tuple(_condition(c, binding) for c in getattr(binding.node, "where", ())))
 
 
 def _condition(c: Comparison, binding: Binding) -> Condition:
@@ -164,6 +164,31 @@ def cells(binding: Binding) -> Cells:
     return Cells(column, tuple(names), tuple(column.entry(v) for v in ends))
 
 
+def keys_of(binding: Binding) -> Keys:
+    """The keys of ``group by``, and the column that is summed. Raises :class:`NoColumn`."""
+    node, source = binding.node, binding.analysis.data.source
+    name, unit = node.group, binding.analysis.data.identified
+    if unit and name == unit:
+        raise NoColumn(f"{name} tells units apart, and a group of one unit hides nobody", "group by another column")
+    of = None if node.what == "count" else number_of(node.of, binding)
+    listed = getattr(source, "columns", ())
+    if name not in (*listed, "x", "y", getattr(source, "target", None)):
+        if source is not None and not listed:
+            raise NoColumn(
+                f"which columns are features is not said, so {name} would be one of them and the key",
+                "from ... columns [age, hours], without the key",
+            )
+        return Keys(name, None, conditions(binding), of, unit)
+    return Keys(name, column_of(name, binding), conditions(binding), of, unit)
+
+
+def key_facts(binding: Binding) -> Mapping[str, float]:
+    """``cells``: how many keys are declared, where they are; the ends of the column that is summed."""
+    keys = keys_of(binding)
+    found = {} if keys.of is None else {"value_low": keys.of.value_low, "value_high": keys.of.value_high}
+    return {**found, **({"cells": float(len(keys.levels))} if keys.levels else {})}
+
+
 def shares(binding: Binding) -> tuple[float, ...]:
     """The shares of ``quantile(c, p, ...)``; the median's is a half."""
     return (0.5,) if binding.node.what == "median" else tuple(_value(e, binding) for e in binding.node.args)
@@ -176,6 +201,7 @@ def asks(what: str, *others: str, column: bool = True) -> Callable[[Any], bool]:
         return (
             isinstance(node, Estimate)
             and node.what in (what, *others)
+            and not (node.group and column)
             and (not column or node.of != "x" or STATISTICS[node.what].of == "column")
         )
 

@@ -47,7 +47,7 @@ def broken(release: Any, problem: Problem, law: Any, records: Any, parts: tuple[
 
 TASK = Task(
     name="mean",
-    serves=lambda node: isinstance(node, Estimate) and node.what == "mean" and node.of == "x",
+    serves=lambda node: isinstance(node, Estimate) and node.what == "mean" and node.of == "x" and not node.group,
     words=("estimate", "mean"),
     measures=(*DISTANCES, SUPPORT_ERROR),
     labelled=lambda node: False,

@@ -4,10 +4,9 @@
     epsilon, discrete Gaussian noise under rho and mu.
 
 Sensitivity, in steps and exact, for ends lo <= k_i <= hi: max(|lo|, |hi|) where a record is there or not, hi - lo where it is replaced (a
-row
-of zeros is a record of the interval). One draw. The step is the author's, ``step = 1`` for a column of integers, whose sum is then exact
-but for
-the noise; left open it is a power of two so fine that n roundings stay far below the noise.
+row of zeros is a record of the interval); times the number of records where a unit has several. One draw. The step is the author's,
+``step = 1`` for a column of integers, whose sum is then exact but for the noise; left open it is a power of two so fine that n roundings
+stay far below the noise.
 
 Source: Geng and Viswanath 2014: staircase noise minimises the mean absolute error at a given sensitivity (4 % below Laplace at epsilon 1, a
 factor e^(epsilon/2)/epsilon at large epsilon); with sensitivity 1 it is discrete Laplace noise. With a delta it is compared with Gaussian
@@ -49,6 +48,7 @@ CARD = Card(
     bounds=(Bound("absolute-error", "explicit", "upper", "(value_high - value_low)*log(40)/epsilon", "proved", HALF, probability="0.95"),),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "24*65536"},
     spec="specs/statistics/dp-sum.dps",
+    contributions=True,
 )
 
 
@@ -80,7 +80,7 @@ def accepts(p: Problem, t: Tunables) -> str | None:
 def sensitivity(p: Problem, t: Tunables) -> float:
     """In steps."""
     low, high = ends(p, t)
-    return float(max(abs(low), abs(high)) if p.neighbours == "add-remove" else high - low)
+    return float(p.rows * max(abs(low), abs(high)) if p.neighbours == "add-remove" else high - low)
 
 
 def mechanism(p: Problem, t: Tunables) -> noise.Noise:
