@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,8 +13,8 @@ from tests.conftest import long
 ROOT = Path(__file__).parents[2]
 
 
-@lru_cache(maxsize=None)
-def tests_of(path: str) -> frozenset[str]:
+@cache
+def functions_of(path: str) -> frozenset[str]:
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
     return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"))
 
@@ -23,4 +23,4 @@ def tests_of(path: str) -> frozenset[str]:
 def test_what_is_long_exists(path: str | None) -> None:
     assert path is not None, "tests/long.txt is empty"
     named = {name.partition("[")[0].partition("::")[2] for name in long() if name.startswith(f"{path}::")}
-    assert named <= tests_of(path)
+    assert named <= functions_of(path)
