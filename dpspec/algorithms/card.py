@@ -70,8 +70,16 @@ class Bound:
     """``expression`` in the spec's language. ``order`` bounds have an unspecified constant C; ``explicit`` ones have none.
 
     ``status``: ``proved`` (re-derived for this product), ``claimed`` (printed, not re-derived), ``refuted`` (printed and false).
-    ``probability``: expression, or empty for a bound in expectation. ``conditions``: when it holds, in words;
-    ``regime``: the least n at which it begins, as an expression (C: an unspecified constant; ``A else B`` as for a tunable), or empty.
+    ``probability``: expression, or empty for a bound in expectation.
+
+    When it holds, as data that the compiler evaluates (:mod:`dpspec.compiler.conditions`; a bound whose conditions fail is not compared
+    with): ``needs``: words of the ``assume`` block, each with its target where it has several ("sub-gaussian of y"), or what a certificate
+    proves ("convex"); ``options``: values of the algorithm's settings; ``guarantees``: kinds of budgets; ``when``: comparisons of
+    expressions ("epsilon <= 1"; C is an unspecified constant, taken as 1); ``regime``: the least n at which it begins (C and ``A else B``
+    as for a tunable). ``conditions``: what is left, in words.
+
+    ``floor``: a part that no n removes. ``where``: what the names of the expression mean that are neither facts, settings nor noise
+    scales; a module's ``bound_terms`` has their values.
     """
 
     measure: str
@@ -83,6 +91,12 @@ class Bound:
     probability: str = ""
     conditions: str = ""
     regime: str = ""
+    needs: tuple[str, ...] = ()
+    options: Mapping[str, str | float] = field(default_factory=dict, hash=False)
+    guarantees: tuple[str, ...] = ()
+    when: tuple[str, ...] = ()
+    floor: str = ""
+    where: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

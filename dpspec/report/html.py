@@ -126,7 +126,7 @@ def _plan(plan: Mapping[str, Any]) -> Iterator[str]:
                     b["type"],
                     b["kind"],
                     show(b["value"]) if b["value"] is not None else b["expression"],
-                    b["status"],
+                    "says nothing here" if b.get("outside") else "vacuous" if b.get("vacuous") is not None else b["status"],
                     b["theorem"] + begins(b),
                 )
                 for b in r["bounds"]
@@ -532,7 +532,8 @@ def _rates_table(body: Mapping[str, Any]) -> str:
         parts.append(table(("in", "algorithm", "at", "measured", "95% interval", "bound's exponent", "verdict"), rows, nowrap=True))
         left = sum(r.get("left_out", 0) for r in body["rates"])
         if left:
-            parts.append(f"<p class='dim'>{left} points that do no better than the zero vector are left out.</p>")
+            why = "the estimate is no better than the zero vector there, or the bound's conditions fail"
+            parts.append(f"<p class='dim'>{left} points are left out: {why}.</p>")
     else:
         parts.append("<p class='dim'>A rate needs a variable with at least three values and a bound that depends on it.</p>")
     parts += [
