@@ -45,7 +45,7 @@ def slope(t: float, b: float, sign: float) -> float:
     return sign / (1 + math.exp(sign * (b - t)))
 
 
-def test_no_pair_has_a_longer_gradient_and_the_ends_are_reached():
+def test_no_pair_has_a_longer_gradient_and_the_ends_are_reached() -> None:
     """W = r e e^T and records at both ends of e have u = 4 r, the largest; equal ones u = 0."""
     r, b = 2.0, 1.0
     proved = certificate("metric-logistic", 2)
@@ -62,7 +62,7 @@ def test_no_pair_has_a_longer_gradient_and_the_ends_are_reached():
         assert length <= proved.lipschitz
 
 
-def test_pairs_that_share_a_record_are_no_further_apart_than_proved():
+def test_pairs_that_share_a_record_are_no_further_apart_than_proved() -> None:
     """Searched over labels, records and matrices. Two pairs of two signs and one margin have slopes that add up to 1: what is proved takes
     each slope at its own worst margin."""
     r, b = 0.5, 1.0
@@ -71,7 +71,7 @@ def test_pairs_that_share_a_record_are_no_further_apart_than_proved():
     for k in range(4000):
         x1 = rng.normal(size=2)
         x1 /= np.linalg.norm(x1)
-        x2, x3 = (-x1, -x1) if k % 4 == 0 else tuple(rng.normal(size=(2, 2)))
+        x2, x3 = (-x1, -x1) if k % 4 == 0 else rng.normal(size=(2, 2))
         x2, x3 = (x / max(1.0, float(np.linalg.norm(x))) for x in (x2, x3))
         v, w = x1 - x2, x1 - x3
         W = r * rng.random() * np.outer(x1, x1)
@@ -86,7 +86,7 @@ def test_pairs_that_share_a_record_are_no_further_apart_than_proved():
 
 
 @pytest.mark.parametrize("name", ["metric-logistic", "metric-hinge"])
-def test_values_and_gradients_are_those_of_one_pair_after_the_other(name: str):
+def test_values_and_gradients_are_those_of_one_pair_after_the_other(name: str) -> None:
     rng = np.random.default_rng(2)
     n, d = 40, 3
     x, y = rng.normal(size=(n, d)), rng.choice([-1.0, 1.0], n)
@@ -115,10 +115,10 @@ def test_values_and_gradients_are_those_of_one_pair_after_the_other(name: str):
 
 def _pair(f: Any, W: np.ndarray, x: np.ndarray, z: np.ndarray, a: float, b: float) -> np.ndarray:
     s = f.slopes(W.ravel(), x[None], z[None], np.array([a]), np.array([b]))[0, 0]
-    return s * np.outer(x - z, x - z).ravel()
+    return np.asarray(s * np.outer(x - z, x - z).ravel())
 
 
-def test_the_projection_is_the_nearest_matrix():
+def test_the_projection_is_the_nearest_matrix() -> None:
     """<v - p, q - p> <= 0 for every q of the set, which says that p is nearest."""
     rng = np.random.default_rng(3)
     for _ in range(200):
@@ -136,14 +136,14 @@ def test_the_projection_is_the_nearest_matrix():
 
 
 @pytest.mark.parametrize("size", [5e-324, 1e-300, 1e300, 1.7e308, math.inf, math.nan])
-def test_the_projection_stands_every_magnitude(size: float):
+def test_the_projection_stands_every_magnitude(size: float) -> None:
     v = np.array([size, -size, size, 1.0])
     p = project_semidefinite(v, 1.0)
     assert np.isfinite(p).all()
     assert np.linalg.norm(p) <= 1 + 1e-12
 
 
-def test_eigenvectors_round_within_what_the_sensitivity_counts():
+def test_eigenvectors_round_within_what_the_sensitivity_counts() -> None:
     """Against the exact projection of matrices whose eigenvectors are known: v = Q diag Q^T of Householder reflections."""
     from dpspec.algorithms.sets import EIGEN
 
@@ -157,13 +157,14 @@ def test_eigenvectors_round_within_what_the_sensitivity_counts():
             values = rng.choice([-4.0, -1e-9, 1e-9, 1.0, 1.0, 8.0], d)
             exact, whole = (q * np.maximum(values, 0)) @ q.T, (q * values) @ q.T
             off = np.linalg.norm(project_semidefinite(whole.ravel(), 1e6) - exact.ravel()) / np.linalg.norm(whole)
-            most = max(most, off / (EIGEN * d * d * 2.0**-53))
+            most = max(most, float(off) / (EIGEN * d * d * 2.0**-53))
     assert most < 1
 
 
-def test_a_record_moves_the_offline_answer_by_no_more_than_stated():
+def test_a_record_moves_the_offline_answer_by_no_more_than_stated() -> None:
     p, t, _ = bound("off-pair-c", n=60, d=2)
-    stated, most = off_pair_c.sensitivity(p, t), 0.0
+    stated = off_pair_c.sensitivity(p, t)
+    most = 0.0
     c = off_pair_c.chain(p, t)
     ends = [(np.array([1.0, 0.0]), 1.0), (np.array([-1.0, 0.0]), -1.0), (np.array([0.0, 0.0]), 1.0), (np.array([0.0, 1.0]), -1.0)]
     for rest, label in ends[:2]:
@@ -181,7 +182,7 @@ def test_a_record_moves_the_offline_answer_by_no_more_than_stated():
 
 
 @pytest.mark.parametrize("loss", ["metric-logistic", "metric-hinge"])
-def test_a_record_moves_no_transcript_further_than_stated(loss: str):
+def test_a_record_moves_no_transcript_further_than_stated(loss: str) -> None:
     """Every gradient at the same released points, of records at opposite ends among equal ones of the other label."""
     p, t, _ = bound("on-pair-c", n=80, d=2, loss=loss, online=", online")
     answers, most = np.random.default_rng(5).normal(size=(200, 4)), 0.0
@@ -198,7 +199,7 @@ def test_a_record_moves_no_transcript_further_than_stated(loss: str):
     assert most >= 0.2 * on_pair_c.sensitivity(p, t)
 
 
-def test_what_is_released_is_a_matrix_of_the_set():
+def test_what_is_released_is_a_matrix_of_the_set() -> None:
     p, t, _ = bound("off-pair-c", n=100)
     assert p.shape == (3, 3)
     assert p.d == 9
@@ -210,7 +211,7 @@ def test_what_is_released_is_a_matrix_of_the_set():
     assert np.linalg.norm(w) <= 1 + 1e-12
 
 
-def test_the_neighbours_are_those_of_the_metric():
+def test_the_neighbours_are_those_of_the_metric() -> None:
     """Against all distances, one after the other."""
     rng = np.random.default_rng(6)
     x, y = rng.normal(size=(60, 3)), rng.choice([-1.0, 1.0], 60)
@@ -237,7 +238,7 @@ def test_the_neighbours_are_those_of_the_metric():
         ("minimum-error-entropy(1/2)", "1/4*(1 - exp(-2*(<w, x1 - x2> - (y1 - y2))^2))"),
     ],
 )
-def test_a_word_is_the_loss_of_the_differences(word: str, written: str):
+def test_a_word_is_the_loss_of_the_differences(word: str, written: str) -> None:
     a, b = certificate(word, 1), certificate(written, 1)
     assert a.form == b.form
     assert (a.lipschitz, a.smooth, a.spread, a.data_convex) == (b.lipschitz, b.smooth, b.spread, b.data_convex)
@@ -246,7 +247,7 @@ def test_a_word_is_the_loss_of_the_differences(word: str, written: str):
 
 
 @pytest.mark.parametrize("word", ["auc", "ranking", "minimum-error-entropy", "metric", "metric-hinge"])
-def test_a_loss_of_two_records_is_refused_for_one(word: str):
+def test_a_loss_of_two_records_is_refused_for_one(word: str) -> None:
     (found,) = certificate(word, 1, pairwise=False).findings
     assert found.code == "DP216"
     assert f"minimise pairwise {word}" in found.message
@@ -263,13 +264,13 @@ def test_a_loss_of_two_records_is_refused_for_one(word: str):
         ({"y": finite(0, 1)}, "DP220"),
     ],
 )
-def test_what_a_metric_cannot_be_is_refused(change: dict[str, Any], code: str):
+def test_what_a_metric_cannot_be_is_refused(change: dict[str, Any], code: str) -> None:
     found = certificate(**{"loss": "metric-logistic", **change})
     assert not found.ok
     assert found.findings[0].code == code
 
 
-def test_a_loss_that_is_not_convex_is_served_online_and_not_offline():
+def test_a_loss_that_is_not_convex_is_served_online_and_not_offline() -> None:
     online = drafted(loss="minimum-error-entropy", algorithm="on-pair-c", online=", online").releases[0]
     assert online.module is on_pair_c
     assert not online.certificate.data_convex
@@ -278,7 +279,7 @@ def test_a_loss_that_is_not_convex_is_served_online_and_not_offline():
 
 
 @pytest.mark.slow
-def test_it_learns_the_direction_that_tells_labels_apart():
+def test_it_learns_the_direction_that_tells_labels_apart() -> None:
     """Without noise, the largest entry of W is that of the coordinate that labels follow, and neighbours agree more often than in the
     metric that weighs all coordinates alike."""
     rng = np.random.default_rng(7)
