@@ -337,6 +337,7 @@ ACTIONS["d_encode_more"] = _encode("encode-more")
 ACTIONS["e_one_hot"] = lambda c, v, at, where: ("one-hot", (v[0],), ())
 ACTIONS["e_levels"] = lambda c, v, at, where: ("levels", (), tuple(v[0]))
 ACTIONS["e_range"] = lambda c, v, at, where: ("range", (v[0], v[1]), ())
+ACTIONS["e_auto"] = lambda c, v, at, where: ("auto", (), ())
 ACTIONS["e_standard"] = lambda c, v, at, where: ("standard", (v[0], v[1]), ())
 
 

@@ -199,6 +199,8 @@ def domain_text(domain: Domain) -> str:
 
 def encoding_text(encode: Encode) -> str:
     """Without the column: ``one-hot(9)``."""
+    if encode.how == "auto":
+        return "bounds auto"
     inner = ", ".join(quoted(level) for level in encode.levels) if encode.how == "levels" else _list(encode.args)
     return f"{encode.how}({inner})"
 

@@ -276,7 +276,7 @@ class Checker:
         elif encode.how == "levels":
             if len(encode.levels) < 2 or len(set(encode.levels)) < len(encode.levels):
                 self.error("DP145", "levels must be two texts or more, each once", 'For example levels("no", "yes").', *path)
-        else:
+        elif encode.how in ("range", "standard"):
             a, b = (self.number(e) for e in encode.args)
             if encode.how == "range" and a is not None and b is not None and a >= b:
                 self.error("DP145", "the range is empty", "Write the lower end first.", *path)

@@ -27,8 +27,8 @@ ROWS = 1 << 16
 @dataclass(frozen=True, slots=True)
 class Column:
     """``entries`` are what the records hold: column ``first`` of x, or y. The author's number is ``offset + factor*entry``, for entries in
-    [``low``, ``high``]; of a column with ``levels``, ``width`` entries are its indicators (for ``values`` it is one entry that is one of
-    them)."""
+    [``low``, ``high``]; with ``auto`` these are only as wide as anything goes, and no sensitivity may rest on them; of a column with
+    ``levels``, ``width`` entries are its indicators (for ``values`` it is one entry that is one of them)."""
 
     name: str
     in_y: bool = False
@@ -40,6 +40,7 @@ class Column:
     factor: float = 1.0
     levels: tuple[str, ...] = ()
     values: tuple[float, ...] = ()
+    auto: bool = False
 
     @property
     def value_low(self) -> float:

@@ -117,7 +117,7 @@ class Encode(Node):
     """
 
     column: str
-    how: Literal["one-hot", "levels", "range", "standard"]
+    how: Literal["one-hot", "levels", "range", "standard", "auto"]
     args: tuple[Expr, ...] = ()
     levels: tuple[str, ...] = ()
 

@@ -102,7 +102,7 @@ def _data() -> dict[str, Any]:
             "from": source,
             "encode": _map(
                 "How columns become numbers: declared by the author, never learned from the records.",
-                _text('one-hot(k), levels("a", "b"), range(a, b) or standard(mean, deviation).', "one-hot(9)", "range(0, 84)"),
+                _text('one-hot(k), levels("a", "b"), range(a, b), standard(mean, deviation) or bounds auto.', "one-hot(9)", "range(0, 84)"),
             ),
             "intercept": _flag("Append a constant coordinate to x."),
             "sensitivity": _word("Whether the records need protection.", "private", "public"),

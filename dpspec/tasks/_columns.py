@@ -17,6 +17,9 @@ from dpspec.spec.model import Comparison, Encode, Estimate
 from dpspec.spec.words import STATISTICS
 from dpspec.tasks.protocol import Binding, Refusal
 
+#: As far as `bounds auto` looks: numbers beyond count as this, one record at a time.
+WIDEST = 2.0**50
+
 _UNBOUNDED = "{} has no bounds, and how far one record moves a statistic of it is not known"
 
 
@@ -60,7 +63,7 @@ def column_of(name: str, binding: Binding) -> Column:
 
 def _width(e: Encode | None, binding: Binding) -> int | None:
     """Indicators of a column; None for a number."""
-    if e is None or e.how in ("range", "standard"):
+    if e is None or e.how in ("range", "standard", "auto"):
         return None
     return len(e.levels) if e.how == "levels" else int(_value(e.args[0], binding))
 
@@ -91,6 +94,13 @@ def _number(name: str, first: int, e: Encode | None, binding: Binding) -> Column
         )
     low, high = (-math.inf if said.low is None else float(said.low), math.inf if said.high is None else float(said.high))
     offset, factor = 0.0, 1.0
+    if e is not None and e.how == "auto":
+        if math.isfinite(low) or math.isfinite(high):
+            raise NoColumn(
+                f"the domain of x bounds {name} already, and would clip what `bounds auto` looks for",
+                "leave the domain of x out: every column has an encoding with bounds; or leave `bounds auto` out",
+            )
+        return Column(name, first=first, low=-WIDEST, high=WIDEST, auto=True)
     if e is not None:
         a, b = (_value(arg, binding) for arg in e.args)
         offset, factor = (a, b - a) if e.how == "range" else (a, b)
@@ -115,6 +125,11 @@ def _label(name: str, binding: Binding) -> Column:
 def number_of(name: str, binding: Binding) -> Column:
     """A column that is a number: one of levels has no sum. Raises :class:`NoColumn`."""
     found = column_of(name, binding)
+    if found.auto and (binding.node.what not in ("sum", "mean") or binding.node.group):
+        what = f"{binding.node.what} group by" if binding.node.group else binding.node.what
+        raise NoColumn(
+            f"the bounds of {name} are auto, which sum and mean find; {what} needs them declared", f"encode {name} as range(a, b)"
+        )
     if found.levels and not found.in_y:
         raise NoColumn(f"{name} is a column of levels, which have no {binding.node.what}", f"histogram({name})")
     return found
@@ -239,6 +254,8 @@ def facts_of(make: Callable[[Binding], Mapping[str, float]]) -> Callable[[Bindin
 def interval_facts(binding: Binding) -> Mapping[str, float]:
     """``value_low`` and ``value_high``, in the author's units."""
     column = number_of(binding.node.of, binding)
+    if column.auto:
+        return {"auto": 1.0}
     return {"value_low": column.value_low, "value_high": column.value_high}
 
 

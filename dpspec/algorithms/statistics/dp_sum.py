@@ -78,6 +78,8 @@ def ends(p: Problem, t: Tunables) -> tuple[int, int]:
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
+    if "auto" in p.facts:
+        return "the bounds of its column are auto, and it has to know them: dp-auto-bounds finds them"
     if not 1e-150 < largest(p) < 1e150:
         return "its interval has ends beyond 1e150, or below 1e-150: declare it in other units"
     if t.step and largest(p) / t.step * noise.ROOM * p.n > noise.MOST:
