@@ -45,6 +45,7 @@ ALLOWED = {
     ("dpspec/algorithms/em/dp_gradient_em_clipped.py", "clipped_gradient"): PROVED,
     ("dpspec/algorithms/em/em.py", "climb"): STUDY + " (a reference)",
     ("dpspec/algorithms/nldp_erm/_chebyshev.py", "battery"): PUBLIC,
+    ("dpspec/algorithms/convex_erm/dp_gd.py", "bound_terms"): PUBLIC,
     ("dpspec/data/refute.py", "centred"): STUDY,
     ("dpspec/data/refute.py", "margin"): STUDY,
     ("dpspec/algorithms/restarts.py", "starts"): STUDY + " (starting points of a reference)",
