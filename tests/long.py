@@ -1,5 +1,5 @@
-"""``python -m tests.long [PATHS]``: run the tests of these files and folders one after the other, and write those that take more than a
-second of CPU to ``long.txt``. Tests that are marked ``slow`` are left out; what the list says of other files stays.
+"""``python -m tests.long [PATHS]``: run the tests of these files and folders one after the other, and write those that take more than 0.7
+seconds of CPU to ``long.txt``. Tests that are marked ``slow`` are left out; what the list says of other files stays.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import pytest
 
 from tests.conftest import LONG, long
 
-LONG_FROM = 1.0
-HEAD = "# Tests of more than a second of CPU: CI's second step runs them. Written by `python -m tests.long`.\n"
+LONG_FROM = 0.7
+HEAD = "# Tests of more than 0.7 seconds of CPU: CI's second step runs them. Written by `python -m tests.long`.\n"
 
 
 class Clock:

@@ -601,9 +601,10 @@ def named_loss(name: str, params: tuple[Fraction, ...]) -> Poly:
     poisson exp(u) - y*u; exponential exp(-z); linear -z; multinomial(K) log sum_j exp(<w_j, x>) - <w_y, x>, an atom of its own that is no
     function of one margin (:mod:`dpspec.symbolic.multinomial`). Of two records, u and y being differences: auc, the logistic loss, which
     ranks by labels; ranking, the squared loss, which keeps their distances; minimum-error-entropy(h = 1) h^2 (1 - exp(-s^2/(2 h^2)));
-    metric-logistic(b = 1), also written metric, log(1 + exp(-t)) and metric-hinge(b = 1) max(0, 1 - t) with t = y1 y2 (b - (x1 - x2)^T W
-    (x1 - x2)), atoms (:mod:`dpspec.symbolic.metric`; 000, section 3.3.1, Example 1). The three default constants are the usual ones of
-    robust regression (95% efficiency under unit normal noise).
+    metric-logistic(b = 1), also written metric, log(1 + exp(-t)) and metric-hinge(b = 1) max(0, 1 - t), atoms, with t =
+    y1 y2 (b - (x1 - x2)^T W (x1 - x2)) (:mod:`dpspec.symbolic.metric`; 000, section 3.3.1, Example 1).
+
+    The three default constants are the usual ones of robust regression (95% efficiency under unit normal noise).
     """
     name = {"smooth-hinge": "smoothed-hinge", "metric": "metric-logistic"}.get(name, name)
     least, most = NAMED_LOSSES[name]
