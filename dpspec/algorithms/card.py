@@ -147,6 +147,11 @@ class Card:
         if odd := set(self.trust) - {*self.tunables, *self.options}:
             raise ValueError(f"{self.id}: trust names {', '.join(sorted(odd))}, which is no setting")
 
+    #: Word options that a target takes in the place of their defaults, where these promise nothing for it or less, and the options that an
+    #: author must not have set for that (they belong to the default's way).
+    certified: Mapping[str, str] = field(default_factory=dict)
+    settled: tuple[str, ...] = ()
+
     #: Whether a covariance is centred by the algorithm itself, so that its name needs no mean of 0.
     centres: bool = False
 

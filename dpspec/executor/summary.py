@@ -151,7 +151,7 @@ def bound_json(
     """``within``: trials whose error does not exceed the bound; ``chance``: see :func:`judge`; ``room``: see :func:`judge_with_room`;
     ``unmet``: conditions of the bound that the simulated law is known to break, so that nothing is judged; ``broken``: the same, where
     errors below the bound still say so (``Task.broken``); ``vacuous``: it lies above the mean error ``trivial`` of the answer without data,
-    so that it promises nothing although it is true."""
+    so or above what every answer has, so that it promises nothing although it is true."""
     if bound is None:
         return None
     holds, chance = judge_with_room(bound, errors, level, room) if not unmet else (None, None)
@@ -171,7 +171,7 @@ def bound_json(
         "holds_if": list(bound.holds_if),
         "room": room,
         "unmet": list(dict.fromkeys(unmet)),
-        "vacuous": explicit and trivial is not None and 0 < trivial < (bound.value or 0.0),
+        "vacuous": bound.vacuous or (explicit and trivial is not None and 0 < trivial < (bound.value or 0.0)),
     }
 
 

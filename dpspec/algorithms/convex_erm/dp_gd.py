@@ -76,6 +76,8 @@ CARD = Card(
         Need("smooth", "utility", "the objective is B-smooth in l2"),
     ),
     options={"method": ("momentum", "nesterov")},
+    certified={"method": "nesterov"},
+    settled=("momentum", "eta"),
     tunables={
         "reach": Tunable(
             "min(w_radius, 2*L/B) else 2*L/B", "distance to cover: the radius of the set, at most twice the natural scale L/B of a weight"
