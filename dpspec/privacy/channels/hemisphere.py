@@ -14,8 +14,8 @@ import numpy as np
 
 from dpspec.numeric.norms import check_size, directions, lengths
 from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, from_coth, plain, rows
+from dpspec.privacy.mechanism import Family, Norm
 from dpspec.privacy.noise import Array, NoiseSource, keep_threshold
-from dpspec.privacy.schedule import Family, Norm
 
 
 @dataclass(frozen=True, slots=True)

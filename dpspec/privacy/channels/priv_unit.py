@@ -13,8 +13,8 @@ import numpy as np
 
 from dpspec.numeric.norms import check_size, directions
 from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, plain, rows
+from dpspec.privacy.mechanism import Family, Norm
 from dpspec.privacy.noise import Array, Bools, NoiseSource, down, keep_threshold
-from dpspec.privacy.schedule import Family, Norm
 
 
 @dataclass(frozen=True, slots=True)

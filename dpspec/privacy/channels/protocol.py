@@ -14,8 +14,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from dpspec.numeric.norms import SMALLEST, OutOfRange, clip_rows, lengths
+from dpspec.privacy.mechanism import Mechanism
 from dpspec.privacy.noise import Array, NoiseSource
-from dpspec.privacy.schedule import Mechanism
 
 Records: TypeAlias = Any  # Array, or (Array, Array) for channels of pairs
 
