@@ -220,7 +220,7 @@ def consider(draft: Draft[Certified], release: Certified, module: ModuleType) ->
         return refuse(
             "the loss has a term without x and y that is neither c*|w|^2, c*|w|_1 nor the first c*group(w, ...)",
             code="DP407",
-            help="write ridge or l1 terms" if problem.loss is not None and problem.loss.classes > 1 else "write ridge, l1 or group terms",
+            help="write ridge or l1 terms" if problem.loss is not None and problem.loss.several else "write ridge, l1 or group terms",
         )
     if "online" in problem.modifiers and not getattr(module, "ONLINE", False):
         return refuse(
@@ -314,8 +314,9 @@ def _served(
     assert draft.budget is not None  # `select` asks nobody without one
     card: Card = module.CARD
     reason = module.accepts(problem, tunables)
-    if reason is None and problem.loss is not None and problem.loss.classes > 1 and card.margins == "one":
-        reason = "it needs a loss of one margin <w, x>, and multinomial(K) has one a class"
+    if reason is None and problem.loss is not None and problem.loss.several and card.margins == "one":
+        which = "multinomial(K) has one a class" if problem.loss.network is None else "this network has one a hidden unit"
+        reason = f"it needs a loss of one margin <w, x>, and {which}"
     if reason is not None:
         return refuse(reason, code="DP407")
     try:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from dpspec.lang.actions import wrong_arity
 from dpspec.lang.vocabulary import nearest
 from dpspec.spec.diagnostics import Diagnostic, Span
-from dpspec.spec.expr import FUNCTIONS, Call, Expr, Name, NotANumber, Num, Unbound, evaluate, walk
+from dpspec.spec.expr import FUNCTIONS, Call, Expr, Name, NotANumber, Num, Unbound, evaluate, network_weights, walk
 from dpspec.spec.model import (
     Analysis,
     Answer,
@@ -391,7 +391,8 @@ class Checker:
         variables = {"w", "x1", "y1", "x2", "y2"} if task.pairwise else {"w", "x", "y"}
         named = {*LOSSES, *REGULARISERS}
         self.functions(task.loss, named)
-        self.scope(task.loss, {*variables, *self.known, *LOSSES, "norm"})
+        units = network_weights(task.loss)
+        self.scope(task.loss, {*variables, *self.known, *LOSSES, "norm", *units})
         for node in walk(task.loss):
             if isinstance(node, Call) and node.function in ("group", "group-lasso"):
                 self.groups(node)
