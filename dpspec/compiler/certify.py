@@ -177,9 +177,23 @@ def _problem(draft: Draft[Resolved], release: Proved) -> Problem:
         domains=draft.domains,
         goal=goal,
         public=vectors(draft, release.index),
+        rows=contributions(draft)[0],
+        groups=contributions(draft)[1],
     )
     found = of(problem.task).facts(binding_of(draft, release, problem))
     return replace(problem, facts={**facts, **found}) if found else problem
+
+
+def contributions(draft: Draft[Any]) -> tuple[int, int]:
+    """How much of one unit counts, rows and groups: 1 row where a record is one."""
+    data = draft.analysis.data
+    if not data.identified or data.rows is None:
+        return 1, 1
+    try:
+        rows = int(evaluate(data.rows, draft.facts))
+        return rows, rows if data.groups is None else int(evaluate(data.groups, draft.facts))
+    except (Unbound, NotANumber):  # it has been reported
+        return 1, 1
 
 
 def _weights(certificate: Certificate | None, features: float) -> float:

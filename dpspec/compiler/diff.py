@@ -40,7 +40,7 @@ class Change:
 DELTA: Final = 1e-6
 
 #: What the plan says in other words elsewhere, or says of itself: no difference here is one of meaning.
-_APART: Final = ("format_version", "dpspec", "sha256", "diagnostics")
+_APART: Final = ("format_version", "dpspec", "sha256", "diagnostics", "influence")
 _TOP: Final = (*_APART, "spec", "analysis", "status", "guarantee", "risk", "releases", "files", "schedule")
 #: Of the lossless schedule: what it repeats of the guarantee and the spec, and what it adds.
 _SCHEDULE: Final = ("version", "model", "unit", "protects", "relation", "n", "budget", "parts", "tree")

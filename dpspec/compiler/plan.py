@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dpspec.compiler.draft import Bounded, Draft, ReleaseDraft
+from dpspec.compiler.influence import influence
 from dpspec.compiler.passes import compiled
 from dpspec.lang.source import Parsed
 from dpspec.privacy.schedule import Sampled, Tree, leaves
@@ -113,6 +114,7 @@ class Plan:
             "releases": body["releases"],
             "files": self.files,
             "schedule": schedule_json(self.draft),
+            "influence": influence(self.draft),
             "diagnostics": [d.to_json() for d in self.diagnostics],
         }
 

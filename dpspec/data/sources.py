@@ -272,7 +272,7 @@ def _encodings(data: Data, target: str | None, columns: tuple[str, ...]) -> dict
             wrong.append(problem("DP514", f"the target {e.column!r} is one number a record", "use a map rule on the domain of y", span))
         if e.how == "levels" and (not e.levels or len(set(e.levels)) != len(e.levels)):
             wrong.append(problem("DP514", f"the levels of {e.column!r} must be distinct words, at least one", "", span))
-        if e.how != "levels" and len(e.args) != (1 if e.how == "one-hot" else 2):
+        if e.how != "levels" and len(e.args) != {"one-hot": 1, "auto": 0}.get(e.how, 2):
             wrong.append(
                 problem("DP514", f"{e.how} of {e.column!r} has {len(e.args)} arguments", "one-hot(k), range(a, b), standard(m, s)", span)
             )
@@ -417,8 +417,8 @@ def _words(column: Any, what: str, found: list[Diagnostic]) -> Words:
     import pyarrow.types as t
 
     array = pa.array(column, from_pandas=True) if isinstance(column, np.ndarray) else column
-    if t.is_floating(array.type):
-        whole = pc.equal(pc.floor(array), array)
+    if t.is_floating(array.type):  # beyond 2^53 another spelling: what does not fit 64 bits would share one
+        whole = pc.and_(pc.equal(pc.floor(array), array), pc.less(pc.abs(array), 2.0**53))
         array = pc.if_else(whole, array.cast(pa.int64(), safe=False).cast(pa.large_string()), array.cast(pa.large_string()))
     elif t.is_nested(array.type) or t.is_binary(array.type) or t.is_large_binary(array.type):
         found.append(problem("DP505", f"{what} holds values of type {array.type}, not words", "convert the column before loading"))
@@ -513,7 +513,9 @@ def _unlisted(what: str, bad: Any, cells: Any, labels: tuple[tuple[str, Any], ..
 
 
 def scaled(v: Vector, e: Encode, env: Mapping[str, Any]) -> Vector:
-    """The values of a column under ``range`` or ``standard``."""
+    """The values of a column under ``range`` or ``standard``; as they are where its bounds are found later."""
+    if e.how == "auto":
+        return v
     a, b = (number(arg, env, f"the {e.how} of {e.column!r}", "DP514") for arg in e.args)
     if e.how == "range":
         if not a < b:
@@ -590,7 +592,7 @@ def _features(
 
 
 def _width(e: Encode | None, env: Mapping[str, Any]) -> int:
-    if e is None or e.how in ("range", "standard"):
+    if e is None or e.how in ("range", "standard", "auto"):
         return 1
     if e.how == "levels":
         return len(e.levels)

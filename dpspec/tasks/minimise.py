@@ -94,6 +94,18 @@ def truth(trial: Trial) -> Array:
     return fitted(trial) if several else parameter(trial)
 
 
+def ceiling(problem: Problem, measure: str) -> float | None:
+    """The risk of w = 0 above the least one, where 0 lies in the set: no record's loss there is further above the infimum."""
+    kind = getattr(problem.task.over, "kind", "")
+    if (
+        problem.loss is None
+        or kind not in ("reals", "ball", "sparse")
+        or measure not in ("excess-empirical-risk", "excess-population-risk")
+    ):
+        return None
+    return problem.loss.at_zero if math.isfinite(problem.loss.at_zero) else None
+
+
 def check(binding: Binding) -> Iterator[Refusal]:
     """Of a network what compares weights, or reads a prediction off one margin, has no meaning: units may change places."""
     problem = binding.problem
@@ -118,5 +130,6 @@ TASK = Task(
     caveat=caveat,
     check=check,
     truth=truth,
+    ceiling=ceiling,
     extremes="labels",
 )
