@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
+from decimal import Decimal
 from types import SimpleNamespace
 
 import numpy as np
+import pandas
+import polars
+import pyarrow
 import pytest
 
 import dpspec
+from dpspec.algorithms.statistics import _noise as whole_numbers
 from dpspec.audit import audit
 from dpspec.compiler.diff import compare
 from dpspec.compiler.passes import compile_draft
@@ -18,6 +23,7 @@ from dpspec.lang.printer import to_dps, to_yaml
 from dpspec.lang.source import parse_text
 from dpspec.privacy.mechanisms.cube_norm import CubeBlocks
 from dpspec.privacy.mechanisms.keys import KeyedSums, TruncatedKeys
+from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import SecureNoise, StudyNoise
 
 SPEC = """analysis "visits"
@@ -351,3 +357,90 @@ def test_no_row_is_more_than_a_group() -> None:
     """A group bound as large as the bound on rows bounds nothing more."""
     release = SimpleNamespace(problem=compile_draft(parsed("count group by sex", groups=3)).releases[0].problem)
     assert (release.problem.rows, release.problem.groups) == (3, 3)
+
+
+# ------------------------------------------------------------------------------------------------ who is who, and how many
+
+
+VISITS = """analysis "visits"
+
+data
+  n = {n}, d = 1
+  from memory columns [minutes]
+  private, unit person identified by id, neighbours add-remove
+  at most {rows} rows a person
+  x in box(0, {high}) by clip
+
+privacy central
+  {budget}
+
+release r
+  estimate {what}
+"""
+
+
+def drawn(monkeypatch, text: str, data) -> np.ndarray:
+    """What the meter is handed by a run."""
+    seen = []
+    real = Release.draw
+
+    def draw(self, name, value, **said):
+        seen.append(np.array(value))
+        return real(self, name, value, **said)
+
+    monkeypatch.setattr(Release, "draw", draw)
+    dpspec.run(parse_text(text, surface="dps"), data)
+    return seen[0]
+
+
+@pytest.mark.parametrize("form", ["mapping", "pandas", "polars", "arrow"])
+def test_those_without_an_identifier_are_not_one_person(monkeypatch, form: str) -> None:
+    """NaN in a column of numbers: as a word it would make one unit of all of them, of whose rows some come and others go with one."""
+    data = {"minutes": np.arange(7.0), "id": np.array([1.0, 1.0, np.nan, np.nan, np.nan, np.nan, 2.0])}
+    made = {"mapping": lambda d: d, "pandas": pandas.DataFrame, "polars": polars.DataFrame, "arrow": pyarrow.table}[form](data)
+    assert drawn(monkeypatch, VISITS.format(n=50, rows=3, high=120, budget="epsilon = 1", what="count"), made) == [3]
+
+
+@pytest.mark.parametrize("form", ["mapping", "list", "pandas"])
+@pytest.mark.parametrize(
+    ("ids", "kept"),
+    [
+        ([10**20] * 3 + [10**20 + 1] * 3, 6),  # no double tells them apart
+        ([2**53 + 1, 2**53, None], 2),
+        ([1, 1.0, "1", Decimal("1.00"), " 1 "], 3),  # one person, however the cell is written
+        ([Decimal("sNaN"), None, float("nan"), "x"], 1),
+        ([10**5000, 10**5000 + 1], 2),
+    ],
+    ids=["long", "beyond doubles", "one", "nobody", "endless"],
+)
+def test_identifiers_are_told_apart_as_they_are_written(monkeypatch, form: str, ids: list, kept: int) -> None:
+    cells = np.empty(len(ids), dtype=object)
+    cells[:] = ids
+    data = {"minutes": np.arange(float(len(ids))), "id": ids if form == "list" else cells}
+    made = pandas.DataFrame(data) if form == "pandas" else data
+    assert drawn(monkeypatch, VISITS.format(n=50, rows=3, high=120, budget="epsilon = 1", what="count"), made) == [kept]
+
+
+@pytest.mark.parametrize("ids", [[2**53, 2**53 + 1, 7, 7], ["a", "b", "c", "d"]], ids=["numbers", "words"])
+def test_a_masked_identifier_is_nobody_and_rounds_no_other(monkeypatch, ids: list) -> None:
+    data = {"minutes": np.arange(4.0), "id": np.ma.masked_array(ids, mask=[0, 0, 1, 1])}
+    assert drawn(monkeypatch, VISITS.format(n=50, rows=1, high=120, budget="epsilon = 1", what="count"), data) == [2]
+
+
+@pytest.mark.parametrize(
+    "what", ["sum(minutes)\n  by dp-sum with step = 1", "sum(minutes) group by city\n  by dp-group-keys with step = 1"]
+)
+def test_no_sum_goes_round_the_integers_however_many_records_there_are(monkeypatch, what: str) -> None:
+    """n is private: 2 are declared, and there are 2^15, whose sum in steps is 2^63. One less must move it by one record at most."""
+    text = VISITS.format(n=2, rows=1, high=2**48, budget="epsilon = 1, delta = 1e-3", what=what)
+    found = []
+    for n in (2**15 - 1, 2**15):
+        data = {"minutes": np.full(n, 2.0**48), "id": np.arange(n), "city": np.full(n, "a")}
+        found.append(float(np.ravel(drawn(monkeypatch, text, data))[-1]))
+    assert found == [2.0**52, 2.0**52]
+
+
+def test_whole_numbers_are_added_exactly() -> None:
+    whole = np.array([2**49, -(2**49) + 1, 3, -1, 2**26, -(2**26) - 1] * 10_000, dtype=np.int64)
+    assert whole_numbers.total(whole) == sum(map(int, whole))
+    assert whole_numbers.total(np.full(2**15, -(2**49))) == -(2**64)
