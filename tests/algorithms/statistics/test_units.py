@@ -16,11 +16,14 @@ import pytest
 import dpspec
 from dpspec.algorithms.statistics import _noise as whole_numbers
 from dpspec.audit import audit
-from dpspec.compiler.diff import compare
+from dpspec.compiler.diff import compare, verdict
 from dpspec.compiler.passes import compile_draft
+from dpspec.compiler.plan import schedule_json
 from dpspec.executor import bind, units
 from dpspec.lang.printer import to_dps, to_yaml
 from dpspec.lang.source import parse_text
+from dpspec.ledger.book import create
+from dpspec.ledger.limits import make_limit
 from dpspec.privacy.mechanisms.cube_norm import CubeBlocks
 from dpspec.privacy.mechanisms.keys import KeyedSums, TruncatedKeys
 from dpspec.privacy.meter import Release
@@ -444,3 +447,43 @@ def test_whole_numbers_are_added_exactly() -> None:
     whole = np.array([2**49, -(2**49) + 1, 3, -1, 2**26, -(2**26) - 1] * 10_000, dtype=np.int64)
     assert whole_numbers.total(whole) == sum(map(int, whole))
     assert whole_numbers.total(np.full(2**15, -(2**49))) == -(2**64)
+
+
+# --------------------------------------------------------------------------------------------------- who is promised what
+
+
+def test_a_guarantee_says_by_which_column_people_are_told_apart(tmp_path) -> None:
+    """Two analyses that speak of a person, by id, by household or by their word alone, promise something to other people."""
+    by_id = dpspec.plan(parsed("count"))
+    house = dpspec.plan(parse_text(spec("count").replace("identified by id", "identified by house"), surface="dps"))
+    word = spec("count").replace(" identified by id", "").replace("  at most 3 rows, 2 groups a person\n", "")
+    alone = dpspec.plan(parse_text(word, surface="dps"))
+    upper = dpspec.plan(parse_text(spec("count").replace("identified by id", "identified by ID"), surface="dps"))
+    assert (by_id.guarantee.unit, alone.guarantee.unit) == ("person identified by id", "person")
+    for other in (house, alone, upper):
+        for old, new in ((by_id, other), (other, by_id)):
+            changes = compare(old.to_json(), new.to_json())
+            assert verdict(changes) == "incomparable"
+            assert "unit" in {c.what for c in changes if c.area == "privacy"}
+    assert verdict(compare(by_id.to_json(), by_id.to_json())) == "same"
+    ledger = create(f"sqlite:///{tmp_path / 'ledger.db'}")
+    ledger.open("people", make_limit(epsilon="4"), data="visits", relation="add-remove", unit="person identified by id")
+    ledger.check("people", schedule_json(by_id.draft))
+    for other in (house, alone):
+        with pytest.raises(dpspec.SpecError, match="counts unit person identified by id"):
+            ledger.check("people", schedule_json(other.draft))
+    ledger.dispose()
+
+
+def test_a_policy_asks_for_the_column_or_for_the_word() -> None:
+    from dpspec.policy.rules import _units
+
+    assert _units("person identified by id") == ("person identified by id", "person")
+    assert _units("person") == ("person",)
+
+
+def test_no_word_for_a_unit_pretends_to_be_a_column() -> None:
+    text = spec("count").replace("unit person identified by id", 'unit "person identified by id"')
+    with pytest.raises(dpspec.SpecError) as found:
+        parse_text(text.replace("  at most 3 rows, 2 groups a person\n", ""), surface="dps")
+    assert {d.code for d in found.value.diagnostics} == {"DP151"}
