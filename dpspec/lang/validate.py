@@ -220,6 +220,9 @@ class Checker:
             self.error("DP151", f"how many rows of one {data.unit} count is not said", one, "data", "identified")
         if rows is not None and groups is not None and groups > rows:
             self.error("DP151", f"{groups} groups need as many rows, and {rows} count", f"at most {rows} groups", "data", "groups")
+        if " identified by " in data.unit:
+            message = "the word for a unit says by which column units are told apart, and is no column"
+            self.error("DP151", message, "unit person identified by id, without quotes around all of it", "data", "unit")
         source = data.source
         if data.identified and data.identified in (*getattr(source, "columns", ()), getattr(source, "target", None), "x", "y"):
             message = f"`{data.identified}` tells units apart, and cannot be a feature or the target as well"

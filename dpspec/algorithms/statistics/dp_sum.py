@@ -116,7 +116,7 @@ def run(records: Rows, p: Problem[Column], t: Tunables, release: Door) -> Estima
     s, (low, high) = step(p, t), ends(p, t)
     total = 0
     for block in values(p.oracle, records):
-        total += int(noise.steps(block, s, low, high).sum())
+        total += noise.total(noise.steps(block, s, low, high))
     drawn = release.draw("sum", np.array([noise.cut(total)], dtype=np.int64), sensitivity=sensitivity(p, t))
     found, error = float(np.ravel(drawn)[0]) * s, law(p, t, release.level("sum"))
     return Estimate(np.array([found]), {"standard_error": error.error, "low": found - error.half, "high": found + error.half})
