@@ -76,6 +76,10 @@ def test_a_section_is_judged_anew_from_its_own_table(generator: ModuleType) -> N
     assert "`dpspec study x`" in page
 
 
+def test_verdicts_stand_on_one_page() -> None:
+    assert "Verdict" not in (ROOT / "docs" / "reproduction-matrix.md").read_text(encoding="utf-8")
+
+
 def test_every_claim_belongs_to_a_spec() -> None:
     claims = YAML(typ="safe").load((ROOT / "docs" / "reproduction-claims.yaml").read_text(encoding="utf-8"))
     assert set(claims) <= {s.stem for s in SPECS}
