@@ -6,6 +6,7 @@ is that of the records after enforcement wherever a bound may speak of the measu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -58,7 +59,7 @@ class Population:
             return None
         parts = [type(rows)(rows.x[i::PARTS], None if rows.y is None else rows.y[i::PARTS]) for i in range(PARTS)]
         found = np.array([value(w, part) - value(best, part) for part in parts])
-        return float(found.std(ddof=1)) / PARTS**0.5
+        return float(found.std(ddof=1)) / math.sqrt(PARTS)
 
 
 @dataclass(frozen=True)
