@@ -183,6 +183,13 @@ def _rank(choice: Choice) -> tuple[int, float, str]:
     return (0 if c.eligible else 1 if c.code != "task" else 2, error, c.id)
 
 
+def _counting() -> list[str]:
+    """The algorithms whose sensitivities know several rows a unit."""
+    from dpspec.algorithms.registry import all_modules
+
+    return [module.CARD.id for module in all_modules() if module.CARD.contributions]
+
+
 #: A slope whose square and products with it leave the doubles. Noise of that size leaves nothing anyway.
 STEEP = 1e100
 
@@ -202,11 +209,18 @@ def consider(draft: Draft[Certified], release: Certified, module: ModuleType) ->
         return refuse(found.message, code=found.code, help=found.help, place=(*release.path, *found.place))
     if problem.model not in card.models:
         return refuse(f"it works under {' and '.join(card.models)}, not under {problem.model}", help=f"privacy {card.models[0]}")
+    if problem.rows > 1 and not card.contributions:
+        unit = draft.analysis.data.unit
+        return refuse(
+            f"its sensitivity is that of one row, and {problem.rows} rows of one {unit} count",
+            code="DP407",
+            help=f"at most 1 rows a {unit}; {', '.join(_counting())} count several",
+        )
     if release.certificate is not None and not release.certificate.exact_regulariser:
         return refuse(
             "the loss has a term without x and y that is neither c*|w|^2, c*|w|_1 nor the first c*group(w, ...)",
             code="DP407",
-            help="write ridge or l1 terms" if problem.loss is not None and problem.loss.classes > 1 else "write ridge, l1 or group terms",
+            help="write ridge or l1 terms" if problem.loss is not None and problem.loss.several else "write ridge, l1 or group terms",
         )
     if "online" in problem.modifiers and not getattr(module, "ONLINE", False):
         return refuse(
@@ -300,8 +314,9 @@ def _served(
     assert draft.budget is not None  # `select` asks nobody without one
     card: Card = module.CARD
     reason = module.accepts(problem, tunables)
-    if reason is None and problem.loss is not None and problem.loss.classes > 1 and card.margins == "one":
-        reason = "it needs a loss of one margin <w, x>, and multinomial(K) has one a class"
+    if reason is None and problem.loss is not None and problem.loss.several and card.margins == "one":
+        which = "multinomial(K) has one a class" if problem.loss.network is None else "this network has one a hidden unit"
+        reason = f"it needs a loss of one margin <w, x>, and {which}"
     if reason is not None:
         return refuse(reason, code="DP407")
     try:

@@ -81,9 +81,12 @@ def study(
     d = design(parsed, trials=trials, seed=seed, vary=words, compare=compare, quick=quick)
     drafts = [compiled(p) for p in d.points]  # every point must have a plan before anything runs
     from dpspec.compiler.measures import choose
+    from dpspec.executor.references import check
 
     for made, release in ((draft, r) for draft in drafts for r in draft.releases):
         choose(release, simulated=bool(made.analysis.simulate))  # every target must be measurable too
+    for p, made in zip(d.points, drafts, strict=True):
+        check(made, p.beside)
     forget_real()
     data = _data_digest(parsed, memory)
     points = [_cells(d, point, data) for point in d.points]
@@ -126,7 +129,7 @@ def _cells(d: Design, point: Point, data: str) -> list[Named]:
     point's place in the design (noise streams), the seed and the trials."""
     from dpspec.version import __version__
 
-    head = f"{__version__}|{meaning(point.parsed.analysis)}|{data}|{point.index}|{d.seed}"
+    head = f"{__version__}|{meaning(point.parsed.analysis)}|{data}|{point.index}|{d.seed}|{','.join(point.beside)}"
     found = []
     for first in range(0, d.trials, TRIALS_A_CELL):
         cell = Cell(point, d.seed, first, min(first + TRIALS_A_CELL, d.trials))
@@ -253,6 +256,10 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
                     "at": dict(point.at),
                     "trials": len(errors),
                     "error": s.error_json(measure, errors),
+                    "beside": {
+                        other: s.error_json(measure, [e for r in results for e in r.beside[name][other]])
+                        for other in results[0].beside.get(name, {})
+                    },
                     "reference_error": s.error_json(measure, reference) if reference else None,
                     "trivial_error": sum(trivial) / len(trivial) if trivial else None,
                     "cost_of_privacy": s.cost_of_privacy(errors, reference) if asked.measure(measure).compared else None,

@@ -27,6 +27,8 @@ def _plan(plan: Mapping[str, Any], color: bool, verbose: bool) -> Iterator[str]:
         yield ""
         yield f"{bold('release ' + release['name'], color)}   {release['task']}"
         yield from _release(release, color, verbose)
+        hostile = [row for row in plan.get("influence", ()) if row["release"] == release["name"]]
+        yield from block("hostile", [influence_line(row) for row in hostile], color)
 
 
 def _release(r: Mapping[str, Any], color: bool, verbose: bool) -> Iterator[str]:
@@ -165,6 +167,11 @@ def begins(b: Mapping[str, Any]) -> str:
     return f", from n {order}{b['least_n']:,.0f}"
 
 
+def influence_line(row: Mapping[str, Any]) -> str:
+    who = "one user moves" if row["malicious"] == 1 else f"{row['malicious']:,} users move"
+    return f"{who} the mean of {row['draw']} by at most {row['moves']:.3g} (l2), whatever is sent"
+
+
 def cost_line(c: Mapping[str, Any]) -> str:
     parts = []
     if c.get("gradients") is not None:
@@ -272,6 +279,12 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
             word = ("met" if t["met"] else "MISSED") + ("" if t["sure"] else " (by these trials; more of them may decide otherwise)")
             where = f"{p['release']}, {p['algorithm']}" + (f", {at}" if at else "")
             lines += ["", f"target of {where}: {t['measure']} <= {t['at_most']:g}{chance}: {word}"]
+    for p in study["points"]:
+        for name, found in p.get("beside", {}).items():
+            at = ", ".join(f"{k} = {show(v)}" for k, v in p["at"].items())
+            interval = f"[{found['ci95'][0]:.4g}, {found['ci95'][1]:.4g}]"
+            where = f"{p['release']}, {p['algorithm']}" + (f", {at}" if at else "")
+            lines += ["", f"beside {where}: {name}, not private, has {found['mean']:.4g} {interval}"]
     for note in study.get("notes", []):
         lines.append("")
         lines += textwrap.wrap(note, WIDTH)

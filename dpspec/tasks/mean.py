@@ -53,7 +53,7 @@ def ceiling(problem: Problem, measure: str) -> float | None:
 
 TASK = Task(
     name="mean",
-    serves=lambda node: isinstance(node, Estimate) and node.what == "mean" and node.of == "x",
+    serves=lambda node: isinstance(node, Estimate) and node.what == "mean" and node.of == "x" and not node.group,
     words=("estimate", "mean"),
     measures=(*DISTANCES, SUPPORT_ERROR),
     labelled=lambda node: False,

@@ -207,7 +207,7 @@ class Slopes:
 def slopes(p: Problem, t: Tunables) -> Slopes | None:
     """None where the slope is not known to be linear in y: two labels, or a loss that is linear in it wherever <w, x> and y may be."""
     loss, y = getattr(p.task, "loss", None), p.domains.get("y")
-    if loss is None or p.loss is None or p.loss.classes > 1:
+    if loss is None or p.loss is None or p.loss.several:
         return None
     try:
         f = margin_functions(loss, dict(p.facts))

@@ -144,7 +144,7 @@ def _net(kind: str, radius: float, low: float, high: float, d: int, alpha: float
         return int(math.exp(min(d * math.log(cells), 700.0)))
     axis = least + (most - least) * (np.arange(int(cells)) + 0.5) / cells
     grid = np.stack([g.ravel() for g in np.meshgrid(*[axis] * d, indexing="ij")], axis=1)
-    found = np.array([over.project(g) for g in grid])
+    found = over.project_rows(grid)
     near = lengths(found - grid).values <= alpha * (1 + 1e-9)
     return np.unique(found[near], axis=0)
 

@@ -44,7 +44,7 @@ from dpspec.algorithms import sums
 from dpspec.algorithms.card import Problem, Tunables
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.gradients import OPERATIONS, U, distance, is_pure, norm, step_rounding
-from dpspec.algorithms.sets import ConstraintSet, Vector, constraint_set
+from dpspec.algorithms.sets import EIGEN, ConstraintSet, Vector, constraint_set
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.gaussian import Gaussian
@@ -129,7 +129,10 @@ def rounding(p: Problem, c: Chain) -> float:
     data = (OPERATIONS + p.n) * long + (d + 8) * loss.smooth * far
     error = loss.gradient_error() + U * (data + 8 * c.strong * far)
     pull = float(c.step[0]) * (loss.lipschitz + c.strong * far)
-    step = U * (step_rounding(over, d, loss.smooth_penalty) + d + 8) * (2 * far + pull)
+    ops = step_rounding(over, d, loss.smooth_penalty) + (
+        EIGEN * d if loss.classes > 1 else 0
+    )  # a matrix of d numbers is projected on a cone
+    step = U * (ops + d + 8) * (2 * far + pull)
     return float(2 * (error / c.strong + step * (p.n + c.shift) / 2) + 16 * U * far)
 
 
@@ -224,7 +227,7 @@ def _parts(p: Problem, t: Tunables, calibrated: Any) -> tuple[dict[str, float], 
     if math.isfinite(over.diameter(p.d)):
         before = min(before, c.strong / 4 * last * (last - 1) * over.diameter(p.d) ** 2)
     slope = loss.lipschitz + loss.l2 * (norm(over.start(p.d)) + D)
-    noise = (loss.smooth + loss.l2) / 2 * N if p.task.over.kind == "reals" else slope * math.sqrt(N)
+    noise = (loss.smooth + loss.l2) / 2 * N if p.task.over.kind == "reals" and loss.classes == 1 else slope * math.sqrt(N)
     return {"ridge": added(t), "D": D, "S": before + float(stability[late].sum()), "W": c.total, "E": noise}, slope
 
 

@@ -127,6 +127,7 @@ CARD = Card(
             "text",
         ),
     ),
+    margins="several",
     cost={"gradients": "n*size", "rounds": "n/every", "memory_bytes": "8*size*(d + 2)"},
     spec="specs/pairwise/fb-on-pair-str-c.dps",
 )

@@ -11,12 +11,15 @@ it serves hinge losses.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
-from dpspec.algorithms.estimate import Estimate
+from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.pairwise import _stream
+from dpspec.algorithms.pairwise._printed import feedback
 from dpspec.algorithms.pairwise._stream import (
     PairOracle,
     accepts,
@@ -30,7 +33,7 @@ from dpspec.algorithms.pairwise._stream import (
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
 
-__all__ = ["CARD", "accepts", "bound_terms", "explicit_bounds", "influence", "predicted", "run", "schedule", "sensitivity"]
+__all__ = ["CARD", "accepts", "bound_terms", "explicit_bounds", "influence", "predicted", "published", "run", "schedule", "sensitivity"]
 
 #: The average is of the points before the last one, so with one block it is the start: an audit takes more records.
 AUDIT_RECORDS = 4
@@ -109,6 +112,7 @@ CARD = Card(
             "utility",
         ),
     ),
+    margins="several",
     cost={"gradients": "n^2/2", "rounds": "n/every", "memory_bytes": "8*n*(d + 2)"},
     spec="specs/pairwise/off-pair-online-to-batch.dps",
 )
@@ -118,3 +122,9 @@ def run(records: Rows, p: Problem[PairOracle], t: Tunables, release: Door) -> Es
     """``theta``: the average of the last ``tail`` of w_0, ..., w_{Q-1}."""
     path = np.asarray(_stream.run(records, p, t, release).extras["transcript"])[:-1]
     return Estimate(p.objective.over.project(path[-max(1, int(np.ceil(t.tail * len(path)))) :].mean(axis=0)))
+
+
+def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:
+    """The printed noise of the method that is averaged, with the released point fed back, and what it really spends."""
+    source = "000 Algorithm 3.3.10" if t.alpha > 0 else "000 Algorithm 3.3.9"
+    return feedback(p, t, budget, source + ", averaged", _stream.strength_of(p, t), float(t.alpha))

@@ -129,6 +129,7 @@ CARD = Card(
             "utility",
         ),
     ),
+    margins="several",
     cost={"gradients": "n^2/2", "rounds": "1", "memory_bytes": "8*n*(2*d + 6)"},
     spec="specs/pairwise/off-pair-str-c.dps",
 )

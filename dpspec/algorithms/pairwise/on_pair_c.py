@@ -140,6 +140,7 @@ CARD = Card(
             "utility",
         ),
     ),
+    margins="several",
     cost={"gradients": "n^2/2", "rounds": "n/every", "memory_bytes": "8*n*(d + 2)"},
     spec="specs/pairwise/on-pair-c.dps",
 )

@@ -69,7 +69,7 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door | None) -> Estimat
     for x, y in scaled.blocks(records, 0.0):
         a += x.T @ x / p.n
         b += x.T @ (half * y) / p.n
-    v = scaled.raised(a, 0.0) @ b
+    v = scaled.shrunk(a, 0.0) @ b
     if t.method == "scaled":
         u = np.concatenate([x @ v for x, _ in scaled.blocks(records, 0.0)])
         scale = root.solve(root.score(u, private.functions(private.link_of(p))[0]))

@@ -17,7 +17,9 @@ Source: 000, section 5.2.3, Algorithm 5.2.39, Theorems 5.2.1 (privacy), 5.2.2 an
 * ``root = score`` (default) finds c from mean(u (f(c u) - f(0))) = mean(u^2), u = <x, v>, the score equation along v: unique, and right
   for every elliptical x. ``root = stein``: 1 = c mean(f'(c u)) as printed, right for Gaussian x. Without a root, which is decided from the
   released v and public records, the maximiser of Stein's form is taken and ``scale_found`` = 0 stands beside the estimate;
-* eigenvalues of A are raised to its noise or to eig_min; the sum of noisy matrices is indefinite at the documents' sizes.
+* eigenvalues of A are raised to its noise or to eig_min; the sum of noisy matrices is indefinite at the documents' sizes;
+* noise of b has a known variance: directions in which it is all there is are shrunk, and the score equation has <b, v> less its share of
+  noise on its right side (proof in _scaled.py). As printed, noise lengthens v, and c with it where f is bounded.
 
 Several links from one collection are post-processing: v is released as ``direction``, and newton-scale-root gives any link's scale from it.
 """

@@ -239,15 +239,18 @@ def operator_norm(sd: float, d: int) -> float:
     return 2 * sd * math.sqrt(d)
 
 
-def repaired_inverse(s: Vector, spectrum: str, floor: float) -> Vector:
+def repaired_inverse(s: Vector, spectrum: str, floor: float, share: float = 0.0) -> Vector:
     """The inverse of a noisy second-moment matrix, (d, d). ``floor``: eigenvalues below it are raised to it; ``psd``: the inverse on the
-    space of the eigenvalues above it, zero elsewhere; ``none``: as it is."""
+    space of the eigenvalues above it, zero elsewhere; ``none``: as it is. With ``share`` an eigenvalue l of ``floor`` is inverted as
+    l/(l^2 + share^2 tr S): the estimate of least expected square from b = S v plus noise of deviation s, for v of variance w^2 a
+    coordinate, share^2 tr S = (s/w)^2."""
     if spectrum == "none":
         return np.asarray(np.linalg.inv(s), dtype=np.float64)
     values, vectors = np.linalg.eigh(s)
     tiny = 1e-12 * max(float(np.abs(values).max()), 1e-300)
     if spectrum == "floor":
-        kept = 1 / np.maximum(values, max(floor, tiny))
+        raised = np.maximum(values, max(floor, tiny))
+        kept = 1 / (raised * (1.0 + share * share * float(raised.sum()) / raised / raised))
     else:
         kept = np.where(values > max(floor, tiny), 1 / np.maximum(values, tiny), 0.0)
     return np.asarray((vectors * kept) @ vectors.T)

@@ -64,10 +64,13 @@ CARD = Card(
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "40*65536"},
     spec="specs/statistics/dp-column-mean.dps",
+    contributions=True,
 )
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
+    if "auto" in p.facts:
+        return "the bounds of its column are auto, and it has to know them: dp-auto-bounds finds them"
     return noise.refused(p, t)
 
 
