@@ -221,6 +221,7 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
 
     points: list[dict[str, Any]] = []
     notes: dict[str, None] = {}
+    told: dict[tuple[str, str], list[tuple[int, float]]] = {}
     expected: dict[tuple[str, str], dict[str, float]] = {}
     level = s.LEVEL / max(1, sum(len(draft.releases) for draft in drafts))
     for point, draft, results in zip(d.points, drafts, finished, strict=True):
@@ -289,11 +290,19 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
                 notes[f"{name}: {caveat}"] = None
             if moved is not None:
                 notes[_moved(name, measure, moved)] = None
+            if fresh := [r.enforcement[name]["fresh"] for r in results if "fresh" in r.enforcement[name]]:
+                size, error = max(n for n, _ in fresh), max(e for _, e in fresh)
+                told.setdefault((name, measure), []).append((size, error))
             for text in against["unmet"] if against is not None else ():
                 notes[f"The bound of {card.id} is not judged: {text}"] = None
             if any(r.judged.get(name) for r in results) and not np.allclose(judged, errors, rtol=0.05, atol=0):
                 text = "Errors are against the covariance; the bound is judged against E x x^T, which is what it bounds"
                 notes[f"{name}: the mean of x is not 0. {text}"] = None
+    for (name, measure), sizes in told.items():
+        many, worst = max(n for n, _ in sizes), max(e for _, e in sizes)
+        notes[f"{name}: {measure} is measured on {many:,} fresh records of the law or fewer; its standard error is at most {worst:.2g}"] = (
+            None
+        )
     plan = _plan(d.points[0])
     fitted = s.constants(points)
     body = {
