@@ -153,7 +153,7 @@ def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
 def noise_of(p: Problem, t: Tunables, calibrated: Any) -> float:
     """The expected length of what noise and the threshold make of theta, before anything is shrunk."""
     sd = calibrated.scale("xy") / math.sqrt(p.n) / private.least_eigenvalue(p, t, 1.0)
-    return math.sqrt(private.soft_risk(p.facts.get("k", p.d), p.d, t.threshold * math.sqrt(2 * math.log(2 * p.d)))) * sd
+    return float(math.sqrt(private.soft_risk(p.facts.get("k", p.d), p.d, t.threshold * math.sqrt(2 * math.log(2 * p.d)))) * sd)
 
 
 def warnings(p: Problem, t: Tunables, calibrated: Any) -> list[str]:
