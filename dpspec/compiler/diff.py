@@ -262,7 +262,7 @@ def _by_role(files: Any) -> dict[str, Mapping[str, Any]] | None:
 #: Fields of the analysis that other parts of the plan speak for.
 _ELSEWHERE: Final = {
     "name",
-    *("data.status", "data.unit", "data.neighbours"),
+    *("data.status", "data.unit", "data.identified", "data.neighbours"),
     *("privacy.model", "privacy.labels_only", "privacy.attribute", "privacy.epsilon", "privacy.delta", "privacy.rho", "privacy.mu"),
     *("releases.name", "releases.task", "releases.by"),
 }

@@ -124,7 +124,7 @@ LEGEND = (
 
 
 def _bounds(r: Mapping[str, Any]) -> Iterator[str]:
-    shown = [b for b in r["bounds"] if b["kind"] != "explicit" or b["value"] is not None]  # others do not apply to these settings
+    shown = [b for b in r["bounds"] if (b["kind"] != "explicit" or b["value"] is not None) and not b.get("outside")]  # others do not apply
     for b in shown:
         sign = "<=" if b["type"] == "upper" else ">="
         value = f"{b['value']:.4g}" if b["value"] is not None else b["expression"]
@@ -136,7 +136,13 @@ def _bounds(r: Mapping[str, Any]) -> Iterator[str]:
             else ""
         )
         refuted = "" if b["status"] == "proved" else f" [{b['status']}]"
+        if b.get("vacuous") is not None:  # true, and no guarantee
+            yield f"{b['measure']}: {b['theorem']} is vacuous, {value} where every answer, or the one without data, has {b['vacuous']:.4g}"
+            continue
         yield f"{b['measure']} {sign} {value}   {b['kind']}{chance}{refuted}, {b['theorem']}{begins(b)}"
+    for b in r["bounds"]:
+        if b["status"] != "refuted" and any(not text.startswith("it is of") for text in b.get("outside", ())):  # not another setting's
+            yield f"{b['measure']}: {b['theorem']} says nothing here, {'; '.join(b['outside'])}"
     if any(b["value"] is None for b in shown):
         yield from LEGEND
     t = r["target"]
@@ -273,6 +279,12 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
             word = ("met" if t["met"] else "MISSED") + ("" if t["sure"] else " (by these trials; more of them may decide otherwise)")
             where = f"{p['release']}, {p['algorithm']}" + (f", {at}" if at else "")
             lines += ["", f"target of {where}: {t['measure']} <= {t['at_most']:g}{chance}: {word}"]
+    for p in study["points"]:
+        for name, found in p.get("beside", {}).items():
+            at = ", ".join(f"{k} = {show(v)}" for k, v in p["at"].items())
+            interval = f"[{found['ci95'][0]:.4g}, {found['ci95'][1]:.4g}]"
+            where = f"{p['release']}, {p['algorithm']}" + (f", {at}" if at else "")
+            lines += ["", f"beside {where}: {name}, not private, has {found['mean']:.4g} {interval}"]
     for note in study.get("notes", []):
         lines.append("")
         lines += textwrap.wrap(note, WIDTH)

@@ -226,3 +226,13 @@ def _unary(name: str, params: tuple[Fraction, ...], z: Any) -> tuple[Any, Any, A
 
 
 _ARRAYS = _Arrays()
+
+
+def array_power(z: Vector, exponent: Fraction) -> tuple[Any, Any, Any, Any]:
+    """A power and its three derivatives over an array."""
+    return _ARRAYS.power(z, exponent).g
+
+
+def array_unary(name: str, params: tuple[Fraction, ...], z: Vector) -> tuple[Any, Any, Any, Any]:
+    """A function of the normal form and its three derivatives over an array; ``erfc`` with two."""
+    return _unary(name, params, z)

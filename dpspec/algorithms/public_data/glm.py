@@ -36,7 +36,16 @@ CARD = Card(
     ),
     options={"method": ("likelihood", "scaled")},
     bounds=(
-        Bound("l2-error", "order", "upper", "C*sqrt(d/n)", "proved", "the Fisher information of a correct model", conditions="n >= C*d"),
+        Bound(
+            "l2-error",
+            "order",
+            "upper",
+            "C*sqrt(d/n)",
+            "proved",
+            "the Fisher information of a correct model",
+            conditions="n >= C*d",
+            regime="C*d",
+        ),
     ),
     cost={"gradients": "100*n", "memory_bytes": "8*(n + d*d)"},
     role="reference",

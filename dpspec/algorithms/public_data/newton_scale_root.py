@@ -55,6 +55,15 @@ CARD = Card(
             "000 Lemma 5.2.12 (5.50), its private term by |dv|, the error of the direction",
             probability="1 - 4*exp(-d)",
             conditions="|f'| <= L, f' G-Lipschitz, the derivative of the equation at least M up to the root",
+            where={
+                "cbar": "the root",
+                "G": "Lipschitz constant of f'",
+                "M": "least derivative of the equation",
+                "L": "bound of f'",
+                "v": "the direction",
+                "dv": "its private error",
+                "x": "a record, |x| its length",
+            },
         ),
     ),
     faults=(

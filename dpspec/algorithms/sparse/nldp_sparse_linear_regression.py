@@ -110,6 +110,7 @@ CARD = Card(
             conditions="threshold = 1; n >= C*max(d^4/(epsilon^2*kappa_inf^2), d^3/(epsilon^2*lambda_min^2)), logs left out",
             regime="C*max(d^4/(epsilon^2*kappa_inf^2), d^3/(epsilon^2*eig_min^2)) else C*d^3/(epsilon^2*eig_min^2)"
             " else C*d^3/(epsilon^2*sigma_x^4) else C*d^3/(epsilon^2*sigma^4)",  # eig_min <= sigma^2: less n is certainly too little
+            needs=("sub-gaussian of y",),
         ),
         Bound(
             "l2-error",
@@ -121,6 +122,8 @@ CARD = Card(
             conditions="only E|y|^q <= M for a known q = moment_order_y > 2; n as in Theorem 3",
             regime="C*max(d^4/(epsilon^2*kappa_inf^2), d^3/(epsilon^2*eig_min^2)) else C*d^3/(epsilon^2*eig_min^2)"
             " else C*d^3/(epsilon^2*sigma_x^4) else C*d^3/(epsilon^2*sigma^4)",  # eig_min <= sigma^2: less n is certainly too little
+            needs=("moment of y",),
+            when=("moment_order_y > 2",),
         ),
         Bound(
             "l2-error",
@@ -130,6 +133,8 @@ CARD = Card(
             "proved",
             "004 Theorem 1",
             conditions="epsilon-NLDP, epsilon < 1, k >= 4 log d, error below c/sqrt(k)",
+            guarantees=("pure",),
+            when=("epsilon < 1", "k >= 4*log(d)"),
         ),
     ),
     faults=(

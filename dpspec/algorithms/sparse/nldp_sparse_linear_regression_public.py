@@ -68,6 +68,7 @@ CARD = Card(
             "proved",
             "004 Theorem 4",
             conditions="m >= C*max(d^2/kappa_inf^2, n*epsilon^2/(d*log(n)^2*log(1/delta)))",
+            when=("m >= C*n*epsilon^2/(d*log(n)^2*log(1/delta))",),
         ),
         Bound(
             "l2-error",
@@ -86,6 +87,8 @@ CARD = Card(
             "proved",
             "004 Theorem 1",
             conditions="epsilon-NLDP without public records, epsilon < 1",
+            guarantees=("pure",),
+            when=("epsilon < 1", "k >= 4*log(d)"),
         ),
     ),
     faults=(
