@@ -37,11 +37,6 @@ WHOLE = {
 }
 #: (file, function), and why.
 ALLOWED = {
-    ("dpspec/privacy/channels/_sphere.py", "_each"): "lengths of normal numbers that a study drew, after z has its length from norms",
-    (
-        "dpspec/privacy/channels/_sphere.py",
-        "sums_of_blocks",
-    ): "lengths of normal numbers that a study drew, after z has its length from norms",
     ("dpspec/algorithms/em/_clusters.py", "log_densities"): "shares of a record, in [0, 1] and of sum 1 whatever the densities are",
     ("dpspec/algorithms/em/_clusters.py", "statistics"): PROVED,
     ("dpspec/algorithms/em/_clusters.py", "weighted_means"): AFTER,
