@@ -4,8 +4,8 @@
        cells whose noisy count exceeds t the outermost two give ends [a, b];
     2. release the sum (the mean) of the numbers clipped into [a, b], as for declared bounds.
 
-t is exceeded by the noise of no empty cell but with probability 1/1000. No cell above it: [-1, 1]. Records in a cell of about 2 t records or
-fewer at an end may be clipped, which biases the answer towards the middle; the interval is that of the noise, for the clipped records.
+t is exceeded by the noise of no empty cell but with probability 1/1000. No cell above it: [-1, 1]. Records in a cell of about 2 t records
+or fewer at an end may be clipped, which biases the answer towards the middle; the interval is that of the noise, for the clipped records.
 
 Sensitivity. A number is in one cell: the counts move by one unit vector where a record is there or not, by two where it is replaced (2 in
 l1, sqrt(2) in l2), by R in l1 and l2 where a unit has R records. The second draw is in units of what was found: v/max(|a|, |b|) in steps
