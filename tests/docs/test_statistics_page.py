@@ -80,6 +80,7 @@ def test_the_shape_of_the_records(made: dict[str, Any]) -> None:
     out = dpspec.plan(parse_text(RECORDS, surface="dps")).run({"age": made["age"], "hours": made["hours"]}, y).outputs
     assert out["centre"]["theta"] == pytest.approx(x.mean(axis=0), abs=0.01)
     assert out["shape"]["theta"] == pytest.approx(np.cov(x.T, bias=True), abs=0.005)
+    assert out["together"]["theta"] == pytest.approx(np.corrcoef(x.T), abs=0.05)
     assert abs(out["directions"]["theta"][:, 0] @ np.linalg.eigh(x.T @ x)[1][:, -1]) > 0.99
     assert out["weights"]["theta"] == pytest.approx([0.3, 0.5], abs=0.1)
 
