@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -283,6 +283,7 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
             if any(r.judged.get(name) for r in results) and not np.allclose(judged, errors, rtol=0.05, atol=0):
                 text = "Errors are against the covariance; the bound is judged against E x x^T, which is what it bounds"
                 notes[f"{name}: the mean of x is not 0. {text}"] = None
+    notes.update(dict.fromkeys(_changed(d.points[0].parsed.analysis, points)))
     plan = _plan(d.points[0])
     fitted = s.constants(points)
     body = {
@@ -332,6 +333,26 @@ def _moved(name: str, measure: str, moved: Mapping[str, Any]) -> str:
 def _order(b: Any, measure: str) -> bool:
     """An order bound that somebody stands by."""
     return bool(b.measure == measure and b.kind == "order" and b.type == "upper" and b.status != "refuted")
+
+
+def _changed(analysis: Any, points: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Which share of the records each rule of enforcement changed, over the points: a statistic that a release never shows."""
+    shares: dict[str, list[tuple[int, int]]] = {}
+    for p in points:
+        if p["n"]:
+            total = p["n"] * (p["trials"] if analysis.simulate else 1)
+            for rule, count in p["touched"].items():
+                shares.setdefault(rule, []).append((count, total))
+    for rule, found in shares.items():
+        low, high = (pick(count / total for count, total in found) for pick in (min, max))
+        start = f"Left out as {rule} beyond its bound:" if rule.startswith("rows of") else f"Enforcing the domain of {rule} changed"
+        if low == high == 0:
+            yield f"{start} no record"
+        elif low == high or len(found) == 1:
+            count, total = found[0]
+            yield f"{start} {count:,} of {total:,} records ({low:.1%})"
+        else:
+            yield f"{start} {low:.1%} to {high:.1%} of the records"
 
 
 def _touched(draft: Any, results: Sequence[CellResult]) -> dict[str, int]:
