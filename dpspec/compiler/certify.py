@@ -134,7 +134,7 @@ def _problem(draft: Draft[Resolved], release: Proved) -> Problem:
     a = draft.analysis
     facts: dict[str, float] = {name: float(value) for name, value in draft.facts.items()}
     if "d" in facts:
-        facts.update(features=facts["d"], d=facts["d"] * (1 if release.certificate is None else release.certificate.classes))
+        facts.update(features=facts["d"], d=_weights(release.certificate, facts["d"]))
     if release.release.part is not None and "n" in facts:
         start, stop = part_rows(draft, release.index)
         facts["n"] = float(stop - start)
@@ -194,6 +194,15 @@ def contributions(draft: Draft[Any]) -> tuple[int, int]:
         return rows, rows if data.groups is None else int(evaluate(data.groups, draft.facts))
     except (Unbound, NotANumber):  # it has been reported
         return 1, 1
+
+
+def _weights(certificate: Certificate | None, features: float) -> float:
+    """How many weights a release of that many features has."""
+    if certificate is None:
+        return features
+    if certificate.network is not None:
+        return float(certificate.network.size(int(features)))
+    return features * certificate.classes
 
 
 def _of_hessians(loss: Loss) -> dict[str, float]:
@@ -262,6 +271,8 @@ def _loss(certificate: Certificate) -> Loss:
         least_curve=float(certificate.least_curve),
         hessian=certificate.hessian,
         error=certificate.error,
+        network=certificate.network,
+        frobenius=float(certificate.frobenius),
     )
 
 

@@ -101,7 +101,7 @@ def load(
         uncounted=uncounted or long,
     )
 
-    frame = _frame(data, wanted, data_file, memory, Path(base_dir))
+    frame = _frame(data, wanted, data_file, memory, Path(base_dir), frozenset(beside))
     if long:
         return _long(frame, encodings, size, width, private)
     if not uncounted and counted:
@@ -223,11 +223,14 @@ def load_public(
     return load(public, base_dir=base_dir, values=values, counted=counted).records.x
 
 
-def _frame(data: Data, wanted: Wanted, data_file: str | Path | None, memory: Any, base: Path) -> Frame:
+def _frame(
+    data: Data, wanted: Wanted, data_file: str | Path | None, memory: Any, base: Path, beside: frozenset[str] = frozenset()
+) -> Frame:
     if memory is not None:
         if isinstance(memory, Records):
             memory = {"x": memory.x, "y": memory.y, "public_x": memory.public_x}
-        frame = from_memory(memory, width=len(wanted.columns) or wanted.sparse_width if wanted.uncounted else None)
+        width = len(wanted.columns) or wanted.sparse_width if wanted.uncounted else None
+        frame = from_memory(memory, width=width, words=beside)
         if frame.matrix is not None and len(wanted.columns) == len(frame.names):  # an array has no names: the spec's, in order
             frame = replace(frame, names=wanted.columns)
     elif data_file is not None:
@@ -418,6 +421,7 @@ def _words(column: Any, what: str, found: list[Diagnostic]) -> Words:
 
     array = pa.array(column, from_pandas=True) if isinstance(column, np.ndarray) else column
     if t.is_floating(array.type):  # beyond 2^53 another spelling: what does not fit 64 bits would share one
+        array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)  # a word of their own would make one of all who have none
         whole = pc.and_(pc.equal(pc.floor(array), array), pc.less(pc.abs(array), 2.0**53))
         array = pc.if_else(whole, array.cast(pa.int64(), safe=False).cast(pa.large_string()), array.cast(pa.large_string()))
     elif t.is_nested(array.type) or t.is_binary(array.type) or t.is_large_binary(array.type):

@@ -32,6 +32,8 @@ WIDEST_RATE_INTERVAL = 0.5
 LEVEL = 0.05
 #: An estimate whose mean error is at least this share of the zero vector's says nothing about a rate.
 SATURATED = 0.9
+#: The verdict on a rate where the bound says nothing: too few points meet its conditions and beat the answer without data.
+OUTSIDE = "outside the regime"
 #: Variables whose bounds speak of small values.
 TO_ZERO = ("epsilon", "delta", "rho", "mu", "alpha")
 #: A bend is significant at this level.
@@ -149,7 +151,7 @@ def bound_json(
     """``within``: trials whose error does not exceed the bound; ``chance``: see :func:`judge`; ``room``: see :func:`judge_with_room`;
     ``unmet``: conditions of the bound that the simulated law is known to break, so that nothing is judged; ``broken``: the same, where
     errors below the bound still say so (``Task.broken``); ``vacuous``: it lies above the mean error ``trivial`` of the answer without data,
-    so that it promises nothing although it is true."""
+    so or above what every answer has, so that it promises nothing although it is true."""
     if bound is None:
         return None
     holds, chance = judge_with_room(bound, errors, level, room) if not unmet else (None, None)
@@ -169,7 +171,7 @@ def bound_json(
         "holds_if": list(bound.holds_if),
         "room": room,
         "unmet": list(dict.fromkeys(unmet)),
-        "vacuous": explicit and trivial is not None and 0 < trivial < (bound.value or 0.0),
+        "vacuous": bound.vacuous or (explicit and trivial is not None and 0 < trivial < (bound.value or 0.0)),
     }
 
 
@@ -345,17 +347,22 @@ def rates(
 ) -> list[dict[str, Any]]:
     """One row for a release, an algorithm, a varied variable with at least three values and a combination of the others.
 
-    ``expected``: exponents of the algorithm's bound by (release, algorithm) and variable. Points that do no better than the zero
-    vector are left out (``left_out``): no bound says anything there.
+    ``expected``: exponents of the algorithm's bound by (release, algorithm) and variable. No bound says anything of points that do no
+    better than the zero vector, or where its own conditions fail (``outside``): they are left out (``left_out``). Where fewer than three
+    remain, the slope of all of them is shown and the verdict is :data:`OUTSIDE`.
     """
     found: list[dict[str, Any]] = []
     for variable in varied:
         for (release, algorithm, rest), group in series(points, variable):
             exponents = expected.get((release, algorithm), {})
             positive = [p for p in group if 0 < p["error"]["mean"] < math.inf and p["trials"] > 1]
-            usable = [p for p in positive if not saturated(p)]
-            if variable not in exponents or len({p["at"][variable] for p in usable}) < 3:
+            usable = [p for p in positive if not saturated(p) and not p.get("outside")]
+            if variable not in exponents or len({p["at"][variable] for p in positive}) < 3:
                 continue
+            inside = len({p["at"][variable] for p in usable}) >= 3
+            left_out = len(positive) - len(usable)
+            if not inside:
+                usable = positive
             row = rate(
                 variable,
                 [p["at"][variable] for p in usable],
@@ -364,7 +371,9 @@ def rates(
                 [p.get("bound_shape") for p in usable],
                 to_zero=variable in TO_ZERO,
             )
-            found.append({**row, "release": release, "algorithm": algorithm, "at": dict(rest), "left_out": len(positive) - len(usable)})
+            if not inside:
+                row["verdict"] = OUTSIDE
+            found.append({**row, "release": release, "algorithm": algorithm, "at": dict(rest), "left_out": left_out})
     return found
 
 

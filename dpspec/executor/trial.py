@@ -43,7 +43,8 @@ class CellResult:
     against what the bounds speak of, where that is not what ``errors`` compare with. ``enforcement``: where enforcement moved the truth,
     the share of records that it changed in a ``sample`` of the law, and trial by trial its ``bias`` and the standard ``error`` of the
     truth;
-    ``unmet``: declared constants that the law contradicts, so that nothing is judged; ``broken``: those that a bound is not accused for."""
+    ``unmet``: declared constants that the law contradicts, so that nothing is judged; ``broken``: those that a bound is not accused for;
+    ``beside``: the errors of the references that the study names, by release and reference."""
 
     errors: Mapping[str, tuple[float, ...]]
     reference: Mapping[str, tuple[float, ...]]
@@ -52,6 +53,7 @@ class CellResult:
     trivial: Mapping[str, tuple[float, ...]]
     judged: Mapping[str, tuple[float, ...]]
     enforcement: Mapping[str, Mapping[str, Any]]
+    beside: Mapping[str, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -62,6 +64,7 @@ class CellResult:
             "trivial": {k: list(v) for k, v in self.trivial.items()},
             "judged": {k: list(v) for k, v in self.judged.items()},
             "enforcement": {k: dict(v) for k, v in self.enforcement.items()},
+            "beside": {k: {name: list(e) for name, e in v.items()} for k, v in self.beside.items()},
         }
 
     @staticmethod
@@ -74,6 +77,7 @@ class CellResult:
             {k: tuple(v) for k, v in body["trivial"].items()},
             {k: tuple(v) for k, v in body["judged"].items()},
             {k: dict(v) for k, v in body["enforcement"].items()},
+            {k: {name: tuple(e) for name, e in v.items()} for k, v in body["beside"].items()},
         )
 
 
@@ -107,6 +111,7 @@ def _compiled(point: Point) -> Draft:
 
 def execute(cell: Cell, memory: Any = None) -> CellResult:
     from dpspec.executor.bind import bound_problem, in_groups, part_of
+    from dpspec.executor.references import estimates
 
     draft = compiled(cell.point)
     errors: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
@@ -120,6 +125,8 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
     solved: dict[str, Any] = {}
     judged: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
     laws = {r.release.name: _Laws() for r in draft.releases}
+    beside: dict[str, dict[str, list[float]]] = {r.release.name: {} for r in draft.releases}
+    theirs: dict[str, Mapping[str, Any]] = {}
     for trial in range(cell.first, cell.stop):
         if fixed is not None:
             drawn = fixed
@@ -152,6 +159,11 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
             nothing = task.trivial(problem)
             if nothing is not None:
                 trivial[name].append(measure.of(nothing, t))
+            if fixed is None or name not in theirs:
+                theirs[name] = estimates(release, problem, mine, cell.point.beside, cell.seed)
+            for other, found in theirs[name].items():
+                told = replace(t, released={"theta": found.theta, **found.extras})
+                beside[name].setdefault(other, []).append(measure.of(found.theta, told))
             shown = measure.compared or measure.needs in ("records", "population")  # abilities, for one, no reference releases
             if shown and fitted is not None and (optimum is not None or fixed is None):
                 reference[name].append(measure.of(fitted, t))
@@ -166,6 +178,7 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
         {k: tuple(v) for k, v in trivial.items()},
         {k: tuple(v) for k, v in judged.items() if v},
         {k: v.to_json() for k, v in laws.items()},
+        {k: {other: tuple(e) for other, e in v.items()} for k, v in beside.items()},
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from dpspec.lang.actions import wrong_arity
 from dpspec.lang.vocabulary import nearest
 from dpspec.spec.diagnostics import Diagnostic, Span
-from dpspec.spec.expr import FUNCTIONS, Call, Expr, Name, NotANumber, Num, Unbound, evaluate, walk
+from dpspec.spec.expr import FUNCTIONS, Call, Expr, Name, NotANumber, Num, Unbound, evaluate, network_weights, walk
 from dpspec.spec.model import (
     Analysis,
     Answer,
@@ -220,6 +220,9 @@ class Checker:
             self.error("DP151", f"how many rows of one {data.unit} count is not said", one, "data", "identified")
         if rows is not None and groups is not None and groups > rows:
             self.error("DP151", f"{groups} groups need as many rows, and {rows} count", f"at most {rows} groups", "data", "groups")
+        if " identified by " in data.unit:
+            message = "the word for a unit says by which column units are told apart, and is no column"
+            self.error("DP151", message, "unit person identified by id, without quotes around all of it", "data", "unit")
         source = data.source
         if data.identified and data.identified in (*getattr(source, "columns", ()), getattr(source, "target", None), "x", "y"):
             message = f"`{data.identified}` tells units apart, and cannot be a feature or the target as well"
@@ -391,7 +394,8 @@ class Checker:
         variables = {"w", "x1", "y1", "x2", "y2"} if task.pairwise else {"w", "x", "y"}
         named = {*LOSSES, *REGULARISERS}
         self.functions(task.loss, named)
-        self.scope(task.loss, {*variables, *self.known, *LOSSES, "norm"})
+        units = network_weights(task.loss)
+        self.scope(task.loss, {*variables, *self.known, *LOSSES, "norm", *units})
         for node in walk(task.loss):
             if isinstance(node, Call) and node.function in ("group", "group-lasso"):
                 self.groups(node)

@@ -148,6 +148,7 @@ ORDERS: Final[tuple[Order, ...]] = get_args(Order)
 LOSSES = frozenset(
     [
         "absolute",
+        "auc",
         "biweight",
         "cauchy",
         "exponential",
@@ -156,10 +157,15 @@ LOSSES = frozenset(
         "linear",
         "logistic",
         "logistic-glm",
+        "metric",
+        "metric-hinge",
+        "metric-logistic",
+        "minimum-error-entropy",
         "multinomial",
         "poisson",
         "probit",
         "quantile",
+        "ranking",
         "savage",
         "sigmoid",
         "smooth-hinge",

@@ -25,9 +25,11 @@ from dpspec.algorithms.sets import REALS, ConstraintSet, GroupNorm, prox
 from dpspec.measures.measure import Array, Measure, Trial
 from dpspec.measures.risk import EXCESS_EMPIRICAL_RISK
 from dpspec.measures.vector import DISTANCES
-from dpspec.spec.expr import names
+from dpspec.spec.expr import Call, names, walk
 from dpspec.spec.model import Minimise
+from dpspec.spec.words import LOSSES
 from dpspec.symbolic.margin import bounded
+from dpspec.symbolic.metric import mentions
 from dpspec.tasks.minimise import certificate
 from dpspec.tasks.protocol import Binding, Reference, Task
 
@@ -160,21 +162,7 @@ class PairObjective:
         out when it came, less the least such mean of one point of the set. ``path``: (Q + 1, d); ``times``: how many records had come when
         each point was released, the first 0. A step of the search for that point takes O(n p^2) by running sums of p polynomials where
         these are accurate (smooth losses, few labels), and n^2 losses where they are not. In study mode only."""
-        from dpspec.algorithms.objective import optimum
-
-        fixed: Any = replace(self, online=True)
-        come, n = self.arriving(records), records.x.shape[0]
-        ends = [*np.asarray(times, dtype=np.int64)[1:], n]
-        paid = start = 0
-        if len(path) == 1:  # one point for all records: a value that running sums know
-            ends, paid = [], (n - 1) * fixed.value(np.asarray(path[0]), records)
-        for w, end in zip(path if ends else [], ends, strict=True):
-            if end > start:
-                paid = paid + come.penalty(w, slice(int(start), int(end))) + (end - max(start, 1)) * self.regulariser(w)
-            start = end
-        whole: Any = self
-        near, _ = optimum(whole, records)  # over all pairs, by sorting: close to it, and quick
-        return float(paid / (n - 1) - optimum(fixed, records, start=near, tolerance=1e-4)[1])
+        return stream_regret(self, path, times, records)
 
     def regulariser(self, w: Vector) -> float:
         """l2/2 |w|^2 + l1 |w|_1 + the group norm."""
@@ -229,6 +217,24 @@ class PairObjective:
             if gradient:
                 out -= block.sum(axis=0)
         return out if gradient else out.sum()
+
+
+def stream_regret(objective: Any, path: Vector, times: Vector, records: Any) -> float:
+    """:meth:`PairObjective.stream_regret` of any loss of two records."""
+    from dpspec.algorithms.objective import optimum
+
+    fixed: Any = replace(objective, online=True)
+    come, n = objective.arriving(records), records.x.shape[0]
+    ends = [*np.asarray(times, dtype=np.int64)[1:], n]
+    paid = start = 0
+    if len(path) == 1:  # one point for all records: a value that running sums know
+        ends, paid = [], (n - 1) * fixed.value(np.asarray(path[0]), records)
+    for w, end in zip(path if ends else [], ends, strict=True):
+        if end > start:
+            paid = paid + come.penalty(w, slice(int(start), int(end))) + (end - max(start, 1)) * objective.regulariser(w)
+        start = end
+    near, _ = optimum(objective, records)  # over all pairs, by sorting: close to it, and quick
+    return float(paid / (n - 1) - optimum(fixed, records, start=near, tolerance=1e-4)[1])
 
 
 def _labels(records: Any) -> Vector:
@@ -382,16 +388,21 @@ def regret(w: Array, trial: Trial) -> float:
     return float(trial.problem.oracle.stream_regret(path, times, trial.records))
 
 
+def labelled(loss: Any) -> bool:
+    """Whether the loss reads y: by name, or as every named loss of two records does."""
+    return not names(loss).isdisjoint(("y1", "y2", *LOSSES)) or any(isinstance(e, Call) and e.function in LOSSES for e in walk(loss))
+
+
 REGRET: Final = Measure("regret", regret, "records")
 AUC_ERROR: Final = Measure("auc-error", auc_error, "records")
 
 TASK = Task(
     name="minimise-pairwise",
-    serves=lambda node: isinstance(node, Minimise) and node.pairwise,
+    serves=lambda node: isinstance(node, Minimise) and node.pairwise and not mentions(node.loss),
     words=("minimise-pairwise",),
     measures=(EXCESS_EMPIRICAL_RISK, AUC_ERROR, REGRET, *DISTANCES),
     certificate=certificate,
     bind=bind,
     reference=reference,
-    labelled=lambda node: not names(node.loss).isdisjoint(("y1", "y2")),
+    labelled=lambda node: labelled(node.loss),
 )

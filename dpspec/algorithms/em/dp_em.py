@@ -134,11 +134,13 @@ CARD = Card(
             "l2-error-up-to-sign",
             "explicit",
             "upper",
-            _BOUND.replace("log(4*d*T/zeta))/n", "log(4*d*T/zeta))*T/n"),
+            _BOUND.replace("log(4*d*T/zeta))/n", "log(4*d*T/zeta))/m"),
             "proved",
             FRESH,
             probability="1 - zeta",
-            conditions="two opposite components, records = fresh; tau of f - c",
+            conditions="two opposite components",
+            options={"records": "fresh"},
+            where={"tau": "second moment of a coordinate of f - c", "m": "records of a round, floor(n/T)"},
         ),
         Bound(
             "l2-error-up-to-sign",
@@ -148,7 +150,9 @@ CARD = Card(
             "claimed",
             ALL,
             probability="1 - zeta",
-            conditions="two opposite components, as if each round had fresh records; tau of f - c",
+            conditions="two opposite components, as if each round had fresh records",
+            options={"records": "all"},
+            where={"tau": "second moment of a coordinate of f - c"},
         ),
         Bound(
             "l2-error-up-to-sign",
@@ -375,6 +379,11 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     known = Tunables({**t, "tau": moment(p, t)})
     value = steps.contracted(p, known, steps.deviation(p, known, batch(p, t), calibrated.scale("step")), 1.0)
     return {} if value is None else {FRESH if t.records == "fresh" else ALL: value}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    tau = moment(p, t)
+    return {FRESH: {"tau": tau, "m": batch(p, t)}, ALL: {"tau": tau}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -98,13 +98,18 @@ CARD = Card(
             "l2-error-up-to-sign",
             "explicit",
             "upper",
-            "(1 - eta*(1 - contraction))^T*start_within*signal_to_noise*sigma + sqrt(d)*(tau*(1 + 1/b)/(2*s)"
-            " + s*(b/2 + log(4*d*T/zeta))*T/n + side*sqrt(2*log(4*d*T/zeta)*T/n) + 2*reach*log(4*d*T/zeta)*T/(3*n))/(1 - contraction)",
+            "(1 - eta*(1 - contraction))^T*start_within*signal_to_noise*sigma + sqrt(d)*(tau*(1 + 1/b)/(2*s) + s*(b/2 + "
+            "log(4*d*T/zeta))/m + side*sqrt(2*log(4*d*T/zeta)/m) + 2*reach*log(4*d*T/zeta)/(3*m))/(1 - contraction)",
             "proved",
             FRESH,
             probability="1 - zeta",
             conditions="side: scale of Gaussian noise, length of a bit over sqrt(d); reach: length + half where d > 1, else 0; shown where"
             " the start is as near as stated and the iterates stay within kappa |beta*|",
+            where={
+                "m": "users of a round, floor(n/T)",
+                "side": "scale of Gaussian noise, length of a bit over sqrt(d)",
+                "reach": "length + half where d > 1, else 0",
+            },
         ),
         Bound(
             "l2-error-up-to-sign",
@@ -115,6 +120,7 @@ CARD = Card(
             "2 sqrt(A B) at the balanced scale",
             probability="1 - zeta",
             conditions="s = sqrt(A/B), epsilon <= 1; times log(1/delta)^(1/4) for Gaussian reports; the start's part is smaller",
+            when=("epsilon <= 1",),
         ),
     ),
     faults=(
@@ -215,6 +221,12 @@ def deviation(p: Problem, t: Tunables, scale: float) -> float:
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     value = steps.contracted(p, t, deviation(p, t, calibrated.scale("report")))
     return {} if value is None else {FRESH: value}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    scale = calibrated.scale("report")
+    reach = scale + half(t) if chosen(p, t) == "bit" and p.d > 1 else 0.0
+    return {FRESH: {"m": p.n // int(t.T), "side": side(p, t, scale), "reach": reach}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -55,7 +55,7 @@ def refused(p: Problem, t: Tunables) -> str | None:
         return "the loss is over pairs of records"
     if p.loss is None:
         return "the loss has no certificate"
-    if p.loss.classes > 1:
+    if p.loss.several:
         return "its robust means are of losses of one margin"
     if p.task.over.kind == "sparse":
         return "the k-sparse vectors are not a convex set (dp-sparse-optimization-heavy-tailed)"

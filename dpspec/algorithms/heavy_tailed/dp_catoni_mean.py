@@ -117,6 +117,7 @@ CARD = Card(
             "000 Theorem 3.2.6 at its own scale, s = sqrt(n*tau/(2*log(1/zeta)))",
             probability="1 - zeta",
             conditions="d = 1 in the document",
+            when=("d = 1",),
         ),
     ),
     faults=(
@@ -204,6 +205,10 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     one = t.tau * (1 + 1 / t.beta) / (2 * t.s) + t.s * (t.beta / 2 + tail) / p.n + calibrated.scale("mean") * math.sqrt(2 * tail)
     each = {COORDINATE: one} if over.kind in ("reals", "box", "linf") else {}
     return {**each, LENGTH: math.sqrt(p.d) * one}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return {COORDINATE: {}, LENGTH: {}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -101,6 +101,7 @@ CARD = Card(
             COORDINATE,
             probability="1 - zeta",
             conditions="side: scale of Gaussian noise, length of a bit over sqrt(d); reach: length + half where d > 1, else 0",
+            where={"side": "scale of Gaussian noise, length of a bit over sqrt(d)", "reach": "length + half where d > 1, else 0"},
         ),
         Bound(
             "l2-error",
@@ -111,6 +112,7 @@ CARD = Card(
             LENGTH,
             probability="1 - zeta",
             conditions="side and reach as for a coordinate",
+            where={"side": "as above", "reach": "as above"},
         ),
         Bound(
             "l2-error",
@@ -121,6 +123,7 @@ CARD = Card(
             "2 sqrt(A B) at the balanced scale",
             probability="1 - zeta",
             conditions="bits, epsilon <= 1, n >= d*log(d); times log(1/delta)^(1/4) for Gaussian reports",
+            when=("epsilon <= 1", "n >= d*log(d)"),
         ),
         Bound(
             "l2-error",
@@ -131,6 +134,7 @@ CARD = Card(
             "002 Theorem 3, at the balanced scale",
             probability="1 - zeta",
             conditions="d = 1; at the printed scale a factor sqrt(log(1/zeta)) is missing",
+            when=("d = 1",),
         ),
         Bound(
             "l2-error",
@@ -140,6 +144,7 @@ CARD = Card(
             "claimed",
             "Duchi, Jordan and Wainwright 2013, k = 2 moments",
             conditions="d = 1, epsilon <= 1, in expectation",
+            when=("d = 1", "epsilon <= 1"),
         ),
     ),
     faults=(
@@ -262,6 +267,12 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     one += side(p, t, calibrated) * math.sqrt(2 * tail / n) + 2 * reach * tail / (3 * n)
     each = {COORDINATE: one} if over.kind in ("reals", "box", "linf") else {}
     return {**each, LENGTH: math.sqrt(p.d) * one}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    reach = calibrated.scale("report") + half(t) if chosen(p, t) == "bit" and p.d > 1 else 0.0
+    names = {"side": side(p, t, calibrated), "reach": reach}
+    return {COORDINATE: names, LENGTH: names}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

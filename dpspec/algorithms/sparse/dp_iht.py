@@ -74,6 +74,7 @@ CARD = Card(
             "000 Theorem 5.3.8",
             conditions="in expectation; step = fixed; kept >= (1 + 64 kappa^2) k; G, kappa (at least kappa^2, from kept) and 1/rho "
             "left out",
+            options={"step": "fixed"},
         ),
         Bound(
             "excess-empirical-risk",

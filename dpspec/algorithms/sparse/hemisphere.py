@@ -30,6 +30,7 @@ CARD = Card(
             "proved",
             "000 Lemma 5.3.1, 004 Lemma 8, with the constant",
             conditions="per coordinate; tends to pi/2*r^2 as epsilon grows",
+            where={"r": "length of a vector, at most"},
         ),
     ),
     faults=(

@@ -108,6 +108,9 @@ CARD = Card(
             probability="1 - C*log(n)/d",
             conditions="isotropic x, epsilon = O(1), n/T >= C*sigma^4*k*log(d/k)",
             regime="C*T*sigma^4*k*(1 + log(d/k))",
+            needs=("isotropic",),
+            options={"covariance": "isotropic"},
+            when=("epsilon <= C",),
         ),
         Bound(
             "l2-error",
@@ -118,6 +121,7 @@ CARD = Card(
             "004 Theorem 34",
             conditions="eigenvalues in [eig_min, eig_max], a start within sqrt(eig_min/(2*eig_max)) of theta, n >= C*k^2*d/epsilon^2",
             regime="C*k^2*d/epsilon^2",
+            options={"covariance": "general"},
         ),
         Bound(
             "l2-error",
@@ -136,6 +140,8 @@ CARD = Card(
             "proved",
             "004 Theorem 6",
             conditions="epsilon-SLDP, epsilon < 1, k >= 8 log d, error below c/sqrt(k)",
+            guarantees=("pure",),
+            when=("epsilon < 1", "k >= 8*log(d)"),
         ),
     ),
     faults=(

@@ -39,7 +39,18 @@ CARD = Card(
     summary="How many records satisfy a condition, plus discrete Laplace noise (discrete Gaussian under rho and mu): exact integers.",
     needs=(noise.ONCE,),
     options=noise.OPTION,
-    bounds=(Bound("absolute-error", "explicit", "upper", "scale*log(40)", "proved", HALF, probability="0.95"),),
+    bounds=(
+        Bound(
+            "absolute-error",
+            "explicit",
+            "upper",
+            "q",
+            "proved",
+            HALF,
+            probability="0.95",
+            where={"q": "the 0.95 quantile of the noise, about scale*log(40)"},
+        ),
+    ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "8*65536"},
     spec="specs/statistics/dp-count.dps",
     contributions=True,
@@ -66,6 +77,10 @@ def run(records: Rows, p: Problem[Conditions], t: Tunables, release: Door) -> Es
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     return {HALF: noise.law(mechanism(p, t), calibrated.levels["count"]).half}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return {HALF: {"q": noise.law(mechanism(p, t), calibrated.levels["count"]).half}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

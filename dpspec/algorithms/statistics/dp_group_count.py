@@ -43,7 +43,17 @@ CARD = Card(
     sources=(Source("literature", "Desfontaines, Voss, Gipson and Mandayam 2022", "truncated geometric thresholding", ("1", "3")),),
     summary="Names the keys that enough records have, as often as (epsilon, delta) allows, each with a noisy count.",
     needs=(noise.ONCE,),
-    bounds=(Bound("largest-error", "explicit", "upper", "2*(scale*log(2/delta) + 1)", "proved", SURE),),
+    bounds=(
+        Bound(
+            "largest-error",
+            "explicit",
+            "upper",
+            "2*r",
+            "proved",
+            SURE,
+            where={"r": "reach of the noise, about scale*log(2/delta) + 1"},
+        ),
+    ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "48*n"},
     spec="specs/statistics/dp-group-count.dps",
     contributions=True,
@@ -85,6 +95,10 @@ def run(records: Rows, p: Problem[Keys], t: Tunables, release: Door) -> Estimate
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     """A named key is off by the noise, at most r; one that is not has c + Z <= r, and c <= 2r."""
     return {SURE: 2.0 * mechanism(p).reach(calibrated.levels["keys"])[0]}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return {SURE: {"r": mechanism(p).reach(calibrated.levels["keys"])[0]}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

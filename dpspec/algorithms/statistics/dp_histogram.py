@@ -43,8 +43,25 @@ CARD = Card(
     needs=(noise.ONCE,),
     options=noise.OPTION,
     bounds=(
-        Bound("absolute-error", "explicit", "upper", "2/epsilon", "proved", EACH),
-        Bound("largest-error", "explicit", "upper", "scale*log(40*cells)", "proved", ALL, probability="0.95"),
+        Bound(
+            "absolute-error",
+            "explicit",
+            "upper",
+            "q",
+            "proved",
+            EACH,
+            where={"q": "the mean of |noise|, about 2/epsilon"},
+        ),
+        Bound(
+            "largest-error",
+            "explicit",
+            "upper",
+            "q",
+            "proved",
+            ALL,
+            probability="0.95",
+            where={"q": "the quantile of the noise at 0.05 over the number of cells, about scale*log(40*cells)"},
+        ),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "24*65536 + 8*cells"},
     spec="specs/statistics/dp-histogram.dps",
@@ -78,6 +95,11 @@ def run(records: Rows, p: Problem[Cells], t: Tunables, release: Door) -> Estimat
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     planned, level = mechanism(p, t), calibrated.levels["counts"]
     return {EACH: noise.law(planned, level).mean, ALL: noise.law(planned, level, noise.OUTSIDE / planned.size).half}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    planned, level = mechanism(p, t), calibrated.levels["counts"]
+    return {EACH: {"q": noise.law(planned, level).mean}, ALL: {"q": noise.law(planned, level, noise.OUTSIDE / planned.size).half}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

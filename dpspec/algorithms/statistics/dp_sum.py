@@ -45,7 +45,18 @@ CARD = Card(
     needs=(noise.CLIPPED,),
     tunables={"step": Tunable("0", "what numbers are multiples of, 1 for integers; 0: as fine as n allows", minimum=0.0, maximum=1e100)},
     options=noise.OPTION,
-    bounds=(Bound("absolute-error", "explicit", "upper", "(value_high - value_low)*log(40)/epsilon", "proved", HALF, probability="0.95"),),
+    bounds=(
+        Bound(
+            "absolute-error",
+            "explicit",
+            "upper",
+            "q",
+            "proved",
+            HALF,
+            probability="0.95",
+            where={"q": "the 0.95 quantile of the noise and the rounding, about (value_high - value_low)*log(40)/epsilon"},
+        ),
+    ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "24*65536"},
     spec="specs/statistics/dp-sum.dps",
     contributions=True,
@@ -105,7 +116,7 @@ def run(records: Rows, p: Problem[Column], t: Tunables, release: Door) -> Estima
     s, (low, high) = step(p, t), ends(p, t)
     total = 0
     for block in values(p.oracle, records):
-        total += int(noise.steps(block, s, low, high).sum())
+        total += noise.total(noise.steps(block, s, low, high))
     drawn = release.draw("sum", np.array([noise.cut(total)], dtype=np.int64), sensitivity=sensitivity(p, t))
     found, error = float(np.ravel(drawn)[0]) * s, law(p, t, release.level("sum"))
     return Estimate(np.array([found]), {"standard_error": error.error, "low": found - error.half, "high": found + error.half})
@@ -113,6 +124,10 @@ def run(records: Rows, p: Problem[Column], t: Tunables, release: Door) -> Estima
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     return {HALF: law(p, t, calibrated.levels["sum"]).half}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return {HALF: {"q": law(p, t, calibrated.levels["sum"]).half}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import itertools
 import math
+from decimal import Decimal
 from types import SimpleNamespace
 
 import numpy as np
+import pandas
+import polars
+import pyarrow
 import pytest
 
 import dpspec
+from dpspec.algorithms.statistics import _noise as whole_numbers
 from dpspec.audit import audit
-from dpspec.compiler.diff import compare
+from dpspec.compiler.diff import compare, verdict
 from dpspec.compiler.passes import compile_draft
+from dpspec.compiler.plan import schedule_json
 from dpspec.executor import bind, units
 from dpspec.lang.printer import to_dps, to_yaml
 from dpspec.lang.source import parse_text
+from dpspec.ledger.book import create
+from dpspec.ledger.limits import make_limit
 from dpspec.privacy.mechanisms.cube_norm import CubeBlocks
 from dpspec.privacy.mechanisms.keys import KeyedSums, TruncatedKeys
+from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import SecureNoise, StudyNoise
 
 SPEC = """analysis "visits"
@@ -352,3 +361,130 @@ def test_no_row_is_more_than_a_group() -> None:
     """A group bound as large as the bound on rows bounds nothing more."""
     release = SimpleNamespace(problem=compile_draft(parsed("count group by sex", groups=3)).releases[0].problem)
     assert (release.problem.rows, release.problem.groups) == (3, 3)
+
+
+# ------------------------------------------------------------------------------------------------ who is who, and how many
+
+
+VISITS = """analysis "visits"
+
+data
+  n = {n}, d = 1
+  from memory columns [minutes]
+  private, unit person identified by id, neighbours add-remove
+  at most {rows} rows a person
+  x in box(0, {high}) by clip
+
+privacy central
+  {budget}
+
+release r
+  estimate {what}
+"""
+
+
+def drawn(monkeypatch, text: str, data) -> np.ndarray:
+    """What the meter is handed by a run."""
+    seen = []
+    real = Release.draw
+
+    def draw(self, name, value, **said):
+        seen.append(np.array(value))
+        return real(self, name, value, **said)
+
+    monkeypatch.setattr(Release, "draw", draw)
+    dpspec.run(parse_text(text, surface="dps"), data)
+    return seen[0]
+
+
+@pytest.mark.parametrize("form", ["mapping", "pandas", "polars", "arrow"])
+def test_those_without_an_identifier_are_not_one_person(monkeypatch, form: str) -> None:
+    """NaN in a column of numbers: as a word it would make one unit of all of them, of whose rows some come and others go with one."""
+    data = {"minutes": np.arange(7.0), "id": np.array([1.0, 1.0, np.nan, np.nan, np.nan, np.nan, 2.0])}
+    made = {"mapping": lambda d: d, "pandas": pandas.DataFrame, "polars": polars.DataFrame, "arrow": pyarrow.table}[form](data)
+    assert drawn(monkeypatch, VISITS.format(n=50, rows=3, high=120, budget="epsilon = 1", what="count"), made) == [3]
+
+
+@pytest.mark.parametrize("form", ["mapping", "list", "pandas"])
+@pytest.mark.parametrize(
+    ("ids", "kept"),
+    [
+        ([10**20] * 3 + [10**20 + 1] * 3, 6),  # no double tells them apart
+        ([2**53 + 1, 2**53, None], 2),
+        ([1, 1.0, "1", Decimal("1.00"), " 1 "], 3),  # one person, however the cell is written
+        ([Decimal("sNaN"), None, float("nan"), "x"], 1),
+        ([10**5000, 10**5000 + 1], 2),
+    ],
+    ids=["long", "beyond doubles", "one", "nobody", "endless"],
+)
+def test_identifiers_are_told_apart_as_they_are_written(monkeypatch, form: str, ids: list, kept: int) -> None:
+    cells = np.empty(len(ids), dtype=object)
+    cells[:] = ids
+    data = {"minutes": np.arange(float(len(ids))), "id": ids if form == "list" else cells}
+    made = pandas.DataFrame(data) if form == "pandas" else data
+    assert drawn(monkeypatch, VISITS.format(n=50, rows=3, high=120, budget="epsilon = 1", what="count"), made) == [kept]
+
+
+@pytest.mark.parametrize("ids", [[2**53, 2**53 + 1, 7, 7], ["a", "b", "c", "d"]], ids=["numbers", "words"])
+def test_a_masked_identifier_is_nobody_and_rounds_no_other(monkeypatch, ids: list) -> None:
+    data = {"minutes": np.arange(4.0), "id": np.ma.masked_array(ids, mask=[0, 0, 1, 1])}
+    assert drawn(monkeypatch, VISITS.format(n=50, rows=1, high=120, budget="epsilon = 1", what="count"), data) == [2]
+
+
+@pytest.mark.parametrize(
+    "what", ["sum(minutes)\n  by dp-sum with step = 1", "sum(minutes) group by city\n  by dp-group-keys with step = 1"]
+)
+def test_no_sum_goes_round_the_integers_however_many_records_there_are(monkeypatch, what: str) -> None:
+    """n is private: 2 are declared, and there are 2^15, whose sum in steps is 2^63. One less must move it by one record at most."""
+    text = VISITS.format(n=2, rows=1, high=2**48, budget="epsilon = 1, delta = 1e-3", what=what)
+    found = []
+    for n in (2**15 - 1, 2**15):
+        data = {"minutes": np.full(n, 2.0**48), "id": np.arange(n), "city": np.full(n, "a")}
+        found.append(float(np.ravel(drawn(monkeypatch, text, data))[-1]))
+    assert found == [2.0**52, 2.0**52]
+
+
+def test_whole_numbers_are_added_exactly() -> None:
+    whole = np.array([2**49, -(2**49) + 1, 3, -1, 2**26, -(2**26) - 1] * 10_000, dtype=np.int64)
+    assert whole_numbers.total(whole) == sum(map(int, whole))
+    assert whole_numbers.total(np.full(2**15, -(2**49))) == -(2**64)
+
+
+# --------------------------------------------------------------------------------------------------- who is promised what
+
+
+def test_a_guarantee_says_by_which_column_people_are_told_apart(tmp_path) -> None:
+    """Two analyses that speak of a person, by id, by household or by their word alone, promise something to other people."""
+    by_id = dpspec.plan(parsed("count"))
+    house = dpspec.plan(parse_text(spec("count").replace("identified by id", "identified by house"), surface="dps"))
+    word = spec("count").replace(" identified by id", "").replace("  at most 3 rows, 2 groups a person\n", "")
+    alone = dpspec.plan(parse_text(word, surface="dps"))
+    upper = dpspec.plan(parse_text(spec("count").replace("identified by id", "identified by ID"), surface="dps"))
+    assert (by_id.guarantee.unit, alone.guarantee.unit) == ("person identified by id", "person")
+    for other in (house, alone, upper):
+        for old, new in ((by_id, other), (other, by_id)):
+            changes = compare(old.to_json(), new.to_json())
+            assert verdict(changes) == "incomparable"
+            assert "unit" in {c.what for c in changes if c.area == "privacy"}
+    assert verdict(compare(by_id.to_json(), by_id.to_json())) == "same"
+    ledger = create(f"sqlite:///{tmp_path / 'ledger.db'}")
+    ledger.open("people", make_limit(epsilon="4"), data="visits", relation="add-remove", unit="person identified by id")
+    ledger.check("people", schedule_json(by_id.draft))
+    for other in (house, alone):
+        with pytest.raises(dpspec.SpecError, match="counts unit person identified by id"):
+            ledger.check("people", schedule_json(other.draft))
+    ledger.dispose()
+
+
+def test_a_policy_asks_for_the_column_or_for_the_word() -> None:
+    from dpspec.policy.rules import _units
+
+    assert _units("person identified by id") == ("person identified by id", "person")
+    assert _units("person") == ("person",)
+
+
+def test_no_word_for_a_unit_pretends_to_be_a_column() -> None:
+    text = spec("count").replace("unit person identified by id", 'unit "person identified by id"')
+    with pytest.raises(dpspec.SpecError) as found:
+        parse_text(text.replace("  at most 3 rows, 2 groups a person\n", ""), surface="dps")
+    assert {d.code for d in found.value.diagnostics} == {"DP151"}
