@@ -138,6 +138,10 @@ CARD = Card(
 AUDIT_RECORDS = 1
 
 
+#: Why the collector has no client for it.
+NO_CLIENT = "a device has no expressions, and the link f is one of the spec's own; of linear models ldp-iht has clients"
+
+
 def accepts(p: Problem, t: Tunables) -> str | None:
     if p.task.form == "nonlinear" and p.n < t.T:
         return f"T = {t.T} batches need at least as many users"
