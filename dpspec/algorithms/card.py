@@ -159,8 +159,9 @@ class Card:
     contributions: bool = False
 
     #: ``several``: it knows the loss by its certified constants, values and gradients alone, so it serves losses of several margins too
-    #: (multinomial: K x d weights; networks). ``one``: its proof or its code needs phi(<w, x>, y), and such losses are refused.
-    margins: Literal["one", "several"] = "one"
+    #: (multinomial: K x d weights; networks). ``network``: it needs the Hessian too, which is known of phi(<w, x>, y) and of networks.
+    #: ``one``: its proof or its code needs phi(<w, x>, y), and such losses are refused.
+    margins: Literal["one", "network", "several"] = "one"
 
 
 @dataclass(frozen=True, slots=True)

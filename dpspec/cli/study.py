@@ -115,7 +115,7 @@ def command(
         stop(INTERRUPTED)
     if any(p["bound"] is not None and p["bound"]["holds"] is False for p in body["points"]):
         stop(FINDINGS)
-    if any(p["target"] is not None and not p["target"]["met"] for p in body["points"]):
+    if any(p["target"] is not None and p["target"]["verdict"] == "missed" for p in body["points"]):
         stop(FINDINGS)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -221,6 +221,7 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
 
     points: list[dict[str, Any]] = []
     notes: dict[str, None] = {}
+    told: dict[tuple[str, str], list[tuple[int, float]]] = {}
     expected: dict[tuple[str, str], dict[str, float]] = {}
     level = s.LEVEL / max(1, sum(len(draft.releases) for draft in drafts))
     for point, draft, results in zip(d.points, drafts, finished, strict=True):
@@ -289,11 +290,20 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
                 notes[f"{name}: {caveat}"] = None
             if moved is not None:
                 notes[_moved(name, measure, moved)] = None
+            if fresh := [r.enforcement[name]["fresh"] for r in results if "fresh" in r.enforcement[name]]:
+                size, error = max(n for n, _ in fresh), max(e for _, e in fresh)
+                told.setdefault((name, measure), []).append((size, error))
             for text in against["unmet"] if against is not None else ():
                 notes[f"The bound of {card.id} is not judged: {text}"] = None
             if any(r.judged.get(name) for r in results) and not np.allclose(judged, errors, rtol=0.05, atol=0):
                 text = "Errors are against the covariance; the bound is judged against E x x^T, which is what it bounds"
                 notes[f"{name}: the mean of x is not 0. {text}"] = None
+    for (name, measure), sizes in told.items():
+        many, worst = max(n for n, _ in sizes), max(e for _, e in sizes)
+        notes[f"{name}: {measure} is measured on {many:,} fresh records of the law or fewer; its standard error is at most {worst:.2g}"] = (
+            None
+        )
+    notes.update(dict.fromkeys(_changed(d.points[0].parsed.analysis, points)))
     plan = _plan(d.points[0])
     fitted = s.constants(points)
     body = {
@@ -346,6 +356,26 @@ def _outside(bound: BoundValue | None, draft: Any) -> tuple[str, ...]:
         return ()
     early = bound.least_n is not None and draft.facts["n"] < bound.least_n
     return (*bound.outside, *((f"it begins at n = {bound.least_n:.4g}, C taken as 1",) if early else ()))
+
+
+def _changed(analysis: Any, points: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Which share of the records each rule of enforcement changed, over the points: a statistic that a release never shows."""
+    shares: dict[str, list[tuple[int, int]]] = {}
+    for p in points:
+        if p["n"]:
+            total = p["n"] * (p["trials"] if analysis.simulate else 1)
+            for rule, count in p["touched"].items():
+                shares.setdefault(rule, []).append((count, total))
+    for rule, found in shares.items():
+        low, high = (pick(count / total for count, total in found) for pick in (min, max))
+        start = f"Left out as {rule} beyond its bound:" if rule.startswith("rows of") else f"Enforcing the domain of {rule} changed"
+        if low == high == 0:
+            yield f"{start} no record"
+        elif low == high or len(found) == 1:
+            count, total = found[0]
+            yield f"{start} {count:,} of {total:,} records ({low:.1%})"
+        else:
+            yield f"{start} {low:.1%} to {high:.1%} of the records"
 
 
 def _touched(draft: Any, results: Sequence[CellResult]) -> dict[str, int]:

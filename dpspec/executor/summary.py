@@ -177,7 +177,8 @@ def bound_json(
 
 def target_json(target: Target | None, errors: Sequence[float]) -> dict[str, Any] | None:
     """Is a target met on these trials: the mean error is at most the stated value; with a probability p, at least a share p of the
-    trials is. ``sure``: the 95% interval of the mean (an exact binomial test at level 0.05) says the same."""
+    trials is. ``sure``: the 95% interval of the mean (an exact binomial test at level 0.05) says the same; otherwise the ``verdict`` is
+    ``undecided``. ``interval``: of the mean, or of the share of trials within (Clopper and Pearson)."""
     if target is None:
         return None
     e = np.asarray(errors, dtype=np.float64)
@@ -186,12 +187,22 @@ def target_json(target: Target | None, errors: Sequence[float]) -> dict[str, Any
         met = bool(float(e.mean()) <= target.at_most)
         sure = e.size > 1 and (high <= target.at_most if met else not low <= target.at_most)
     else:
-        from scipy.special import bdtr, bdtrc
+        from scipy.special import bdtr, bdtrc, betaincinv
 
         within, p = int(np.count_nonzero(e <= target.at_most)), target.probability
         met = within >= p * e.size
         sure = float((bdtrc(within - 1, e.size, p) if within else 1.0) if met else bdtr(within, e.size, p)) < LEVEL
-    return {"measure": target.measure, "at_most": target.at_most, "probability": target.probability, "met": met, "sure": bool(sure)}
+        low = float(betaincinv(within, e.size - within + 1, LEVEL / 2)) if within else 0.0
+        high = float(betaincinv(within + 1, e.size - within, 1 - LEVEL / 2)) if within < e.size else 1.0
+    return {
+        "measure": target.measure,
+        "at_most": target.at_most,
+        "probability": target.probability,
+        "met": met,
+        "sure": bool(sure),
+        "verdict": ("met" if met else "missed") if sure else "undecided",
+        "interval": [low if math.isfinite(low) else None, high if math.isfinite(high) else None],
+    }
 
 
 # ------------------------------------------------------------------------------------------------------- cost of privacy

@@ -7,6 +7,7 @@ the declared ones or none. So how far a record may move a statistic follows from
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -253,6 +254,39 @@ class Keys:
     ) -> tuple[Numbers, Codes, Callable[[Numbers], list[str]]]:
         there = np.arange(keys.size) if self.levels else np.flatnonzero(counts)
         return keys[there], counts[there], written
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """All tables of ``order`` of these columns of levels, in lexicographic order. A record without a level counts as the first one."""
+
+    columns: tuple[Column, ...]
+    order: int
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(len(c.levels) for c in self.columns)
+
+    @property
+    def names(self) -> Iterator[str]:
+        """One a cell, table after table."""
+        for chosen in itertools.combinations(self.columns, self.order):
+            for words in itertools.product(*(c.levels for c in chosen)):
+                yield ", ".join(f"{c.name}={word}" for c, word in zip(chosen, words, strict=True))
+
+    def counts(self, records: Rows) -> Codes:
+        """How many records lie in each cell, table after table."""
+        sizes = self.sizes
+        chosen = list(itertools.combinations(range(len(sizes)), self.order))
+        total = [np.zeros(math.prod(sizes[j] for j in of), dtype=np.int64) for of in chosen]
+        for x, y in records.blocks(ROWS):
+            codes = [np.maximum(c.codes(x, y), 0) for c in self.columns]
+            for table, of in zip(total, chosen, strict=True):
+                at = codes[of[0]]
+                for j in of[1:]:
+                    at = at * sizes[j] + codes[j]
+                table += np.bincount(at, minlength=table.size)
+        return np.concatenate(total)
 
 
 def entries(column: Column, records: Rows) -> Iterator[Numbers]:

@@ -270,7 +270,7 @@ def _study(body: Mapping[str, Any]) -> Iterator[str]:
     yield "<h2>Rates against theory</h2>" + _rates_table(body)
     yield from _distributions(body)
     if body.get("notes"):
-        yield "<h2>The bounds rest on</h2><ul>" + "".join(f"<li>{escape(n)}</li>" for n in body["notes"]) + "</ul>"
+        yield "<h2>Notes, and what the bounds rest on</h2><ul>" + "".join(f"<li>{escape(n)}</li>" for n in body["notes"]) + "</ul>"
     if plan:
         if body.get("varied"):
             yield (

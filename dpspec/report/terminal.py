@@ -276,7 +276,9 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
         if (t := p.get("target")) is not None:
             at = ", ".join(f"{k} = {show(v)}" for k, v in p["at"].items())
             chance = "" if t["probability"] is None else f" with probability {t['probability']:g}"
-            word = ("met" if t["met"] else "MISSED") + ("" if t["sure"] else " (by these trials; more of them may decide otherwise)")
+            word = {"met": "met", "missed": "MISSED", "undecided": "undecided by these trials"}[t["verdict"]]
+            ends = ["-" if v is None else f"{v:.4g}" for v in t["interval"]]
+            word += f"; 95% interval of the {'mean' if t['probability'] is None else 'share of trials within'} [{', '.join(ends)}]"
             where = f"{p['release']}, {p['algorithm']}" + (f", {at}" if at else "")
             lines += ["", f"target of {where}: {t['measure']} <= {t['at_most']:g}{chance}: {word}"]
     for p in study["points"]:

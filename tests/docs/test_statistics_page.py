@@ -15,7 +15,7 @@ from dpspec.lang.source import parse_text
 from dpspec.spec.words import STATISTICS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text(encoding="utf-8")
-COLUMNS, RECORDS, BOUNDS, KEYS, UNITS = re.findall(r"```dpspec\n(.*?)```", TEXT, re.DOTALL)
+COLUMNS, RECORDS, TABLES, BOUNDS, KEYS, UNITS = re.findall(r"```dpspec\n(.*?)```", TEXT, re.DOTALL)
 MAKE, RUN = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
@@ -80,11 +80,14 @@ def test_the_shape_of_the_records(made: dict[str, Any]) -> None:
     out = dpspec.plan(parse_text(RECORDS, surface="dps")).run({"age": made["age"], "hours": made["hours"]}, y).outputs
     assert out["centre"]["theta"] == pytest.approx(x.mean(axis=0), abs=0.01)
     assert out["shape"]["theta"] == pytest.approx(np.cov(x.T, bias=True), abs=0.005)
+    assert out["together"]["theta"] == pytest.approx(np.corrcoef(x.T), abs=0.05)
     assert abs(out["directions"]["theta"][:, 0] @ np.linalg.eigh(x.T @ x)[1][:, -1]) > 0.99
     assert out["weights"]["theta"] == pytest.approx([0.3, 0.5], abs=0.1)
 
 
-@pytest.mark.parametrize("text", [COLUMNS, RECORDS, BOUNDS, KEYS, UNITS], ids=["columns", "records", "bounds", "keys", "units"])
+@pytest.mark.parametrize(
+    "text", [COLUMNS, RECORDS, TABLES, BOUNDS, KEYS, UNITS], ids=["columns", "records", "tables", "bounds", "keys", "units"]
+)
 def test_both_surfaces(text: str) -> None:
     parsed = parse_text(text, surface="dps")
     assert parse_text(to_yaml(parsed.analysis), surface="yaml").analysis == parsed.analysis
@@ -124,3 +127,18 @@ def test_bounds_are_found() -> None:
     assert found["found_low"] > 0
     assert found["found_high"] >= np.quantile(income, 0.99)
     assert found["value"][0] == pytest.approx(income.mean(), rel=0.05)
+
+
+def test_tables_of_two_columns() -> None:
+    rng = np.random.default_rng(4)
+    n = 48_842
+    data = {"sex": rng.choice(["Female", "Male"], n), "work": rng.choice(["office", "shop", "field"], n), "marital": rng.integers(0, 4, n)}
+    found = dpspec.plan(parse_text(TABLES, surface="dps")).run(data).outputs["pairs"]
+    true = {
+        f"sex={s}, work={w}": np.sum((data["sex"] == s) & (data["work"] == w))
+        for s in ("Female", "Male")
+        for w in ("office", "shop", "field")
+    }
+    value = dict(zip(found["name"].tolist(), found["value"].tolist(), strict=True))
+    assert len(value) == 6 + 8 + 12
+    assert all(abs(value[name] - count) <= 20 for name, count in true.items())  # standard errors of about 2

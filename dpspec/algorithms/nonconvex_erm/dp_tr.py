@@ -153,7 +153,7 @@ CARD = Card(
     ),
     cost={"gradients": "2*n*T", "rounds": "T", "memory_bytes": "8*n*(features + 1) + 8*d^2"},
     spec="specs/nonconvex_erm/dp-tr.dps",
-    margins="several",
+    margins="network",
 )
 
 

@@ -105,7 +105,7 @@ CARD = Card(
         Fault(
             "000 Algorithm 5.2.40: an initial value of Newton's iteration, in the literature 2/Var(y)",
             "a statistic of private labels; the search starts from a constant",
-            "tests/algorithms/public_data/test_newton_scale_root.py::test_the_search_reads_public_numbers_alone",
+            "tests/algorithms/test_printed_leaks.py::test_a_start_from_the_labels_variance_differs_and_stays",
             "privacy",
         ),
         Fault(

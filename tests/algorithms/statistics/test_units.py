@@ -353,6 +353,7 @@ def test_a_study_says_how_many_rows_did_not_count() -> None:
     data["id"][:200] = "the same"
     result = dpspec.study(parsed("sum(visits)", status="public"), memory=data, trials=2, workers=1)
     left = result.body["points"][0]["touched"]["rows of a person"]
+    assert f"Left out as rows of a person beyond its bound: {left} of 500 records" in " ".join(result.body["notes"])
     assert left == sum(max(c - 3, 0) for c in np.unique(data["id"], return_counts=True)[1])
 
 
