@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpspec.data.files import Corners, local
 from dpspec.data.files import numbers as read_vertices
-from dpspec.numeric.norms import directions, group_lengths, length, lengths, project
+from dpspec.numeric.norms import directions, group_lengths, length, lengths, project, project_each
 from dpspec.spec import model
 from dpspec.spec.expr import evaluate
 from dpspec.symbolic.groups import GroupTerm
@@ -63,6 +63,16 @@ class ConstraintSet:
                 return project_semidefinite(v, self.radius)
             case "reals":
                 return v
+
+    def project_rows(self, points: Vector) -> Vector:
+        """:meth:`project` of each row of an (m, d) array."""
+        match self.kind:
+            case "l2":
+                return project_each(points, self.radius)
+            case "linf" | "box" | "reals":
+                return self.project(points)
+            case _:
+                return np.array([self.project(v) for v in points]).reshape(points.shape)
 
     def minimise_linear(self, g: Vector) -> Vector:
         """A point of the set that minimises <g, v>. Raises ``ValueError`` when there is none (an unbounded set)."""

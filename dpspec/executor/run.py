@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dpspec.compiler.draft import Draft
 from dpspec.compiler.files import base_dir
 from dpspec.compiler.plan import Plan, schedule_json
-from dpspec.executor.bind import beside, bound_problem, enforced, missing, part_of, public_records, values
+from dpspec.executor.bind import beside, bound_problem, enforced, in_groups, missing, of_units, part_of, public_records, values
 from dpspec.executor.record import NotWritten, Record, environment
 from dpspec.lang.printer import to_dps
 from dpspec.spec.diagnostics import SpecError
@@ -122,6 +122,7 @@ def _drawn(
     )
     records = public_records(draft, raw, base_dir(draft.parsed.path))
     records, _ = enforced(draft, records)
+    records = of_units(draft, records, SecureNoise())
     if booking is not None:
         booking.reserve()
     events: list[dict[str, Any]] = []
@@ -129,7 +130,8 @@ def _drawn(
     for release in draft.releases:
         problem = bound_problem(draft, release)
         meter = Release(release.calibrated, SecureNoise(), mode="release", public=PublicRandomness(0), on_draw=progress)
-        estimate = release.module.run(part_of(draft, release, records), problem, release.tunables, meter)
+        mine = in_groups(draft, release, problem, part_of(draft, release, records), SecureNoise())
+        estimate = release.module.run(mine, problem, release.tunables, meter)
         events += [{"release": release.release.name, **event} for event in meter.close()]
         outputs[release.release.name] = of(release.release.task).arrays(estimate, problem)
     return events, outputs

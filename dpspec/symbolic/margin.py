@@ -154,13 +154,21 @@ class _Arrays:
         e = float(exponent)
         if exponent.denominator == 1 and exponent >= 0:
             k = int(exponent)
-            g = [math.prod(range(k - i + 1, k + 1)) * z ** (k - i) if k >= i else z * 0.0 for i in range(4)]
+            g = [math.prod(range(k - i + 1, k + 1)) * _whole_power(z, k - i) if k >= i else z * 0.0 for i in range(4)]
             return Outer((g[0], g[1], g[2], g[3]))
         base = np.sqrt(z) if exponent == Fraction(1, 2) else z**e
         return Outer((base, e * base / z, e * (e - 1) * base / z**2, e * (e - 1) * (e - 2) * base / z**3))
 
     def unary(self, name: str, params: tuple[Fraction, ...], z: Any) -> Outer:
         return Outer(_unary(name, params, z))
+
+
+def _whole_power(z: Any, k: int) -> Any:
+    """z^k, k >= 0. Of an array by products from k = 3 on: a tenth of the time of the power function, and a rounding more a product."""
+    if k < 3 or not isinstance(z, np.ndarray):
+        return z**k
+    half = _whole_power(z, k // 2)
+    return half * half * z if k % 2 else half * half
 
 
 def _unary(name: str, params: tuple[Fraction, ...], z: Any) -> tuple[Any, Any, Any, Any]:
@@ -218,3 +226,13 @@ def _unary(name: str, params: tuple[Fraction, ...], z: Any) -> tuple[Any, Any, A
 
 
 _ARRAYS = _Arrays()
+
+
+def array_power(z: Vector, exponent: Fraction) -> tuple[Any, Any, Any, Any]:
+    """A power and its three derivatives over an array."""
+    return _ARRAYS.power(z, exponent).g
+
+
+def array_unary(name: str, params: tuple[Fraction, ...], z: Vector) -> tuple[Any, Any, Any, Any]:
+    """A function of the normal form and its three derivatives over an array; ``erfc`` with two."""
+    return _unary(name, params, z)

@@ -86,6 +86,7 @@ CARD = Card(
             "000 Theorem 3.2.5",
             conditions="sub-exponential Lipschitz gradients, strongly convex, n >= 2*m; Q^2*B^2/alpha^3 left out",
             regime="C*d*log(n)/epsilon",
+            needs=("strongly-convex of population",),
         ),
     ),
     faults=(

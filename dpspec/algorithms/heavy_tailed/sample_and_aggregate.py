@@ -98,13 +98,20 @@ CARD = Card(
             "excess-population-risk",
             "explicit",
             "upper",
-            "B/2*(3*r + scale*S*q)^2",
+            "B/2*min(diameter, 3*r + scale*S*q)^2",
             "proved",
             _RIDGE,
             probability="1 - zeta",
             conditions="a ridge lam, exact block minimisers, F' = 0 at the minimiser over W, B the smoothness of the law's risk; r = "
             "sqrt(8*d*tau/b)/lam, S = max(4*r, diameter*exp(-t*(N - t0))), N = 7*m/8 - sqrt(m*log(2/zeta)/2), q the 1 - zeta/2 quantile "
             "of |T|",
+            where={
+                "B": "smoothness of the law's risk",
+                "r": "sqrt(8*d*tau/b)/lam, b records a block",
+                "S": "max(min(4*r, diameter), diameter*exp(-smoothing*(floor(N) - t0))), N = 7*m/8 - sqrt(m*log(2/zeta)/2)",
+                "q": "the 1 - zeta/2 quantile of the length of the noise",
+                "diameter": "of the set",
+            },
         ),
         Bound(
             "excess-population-risk",
@@ -256,6 +263,17 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     quantile = math.sqrt(p.d * float(f.ppf(1 - t.zeta / 2, p.d, p.d + 2)))
     error = min(far, 3 * r + calibrated.scale("centre") * bound * quantile)
     return {_RIDGE: smooth / 2 * error**2}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    from scipy.stats import f
+
+    held = 7 * t.m / 8 - math.sqrt(t.m * math.log(2 / t.zeta) / 2)
+    r, far = math.sqrt(8 * p.d * t.tau / (p.n // t.m)) / p.loss.l2 if p.loss.l2 > 0 else math.inf, diameter(p)
+    S = max(min(4 * r, far), far * math.exp(-t.smoothing * (math.floor(held) - centre.needed(t.m, 1))))
+    q = math.sqrt(p.d * float(f.ppf(1 - t.zeta / 2, p.d, p.d + 2)))
+    return {_RIDGE: {"B": heavy.smoothness(p), "r": r, "S": S, "q": q, "diameter": far}}
 
 
 def reach_of_noise(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -212,20 +212,34 @@ def noise_energy(p: Problem, calibrated: Any) -> float:
     return float(calibrated.scale("output") ** 2 * p.d * (p.d + 1 if is_pure(p) else 1))
 
 
-def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
+#: The theorem of the explicit bound.
+CHAIN: Final = "telescoping, stability and noise"
+
+
+def _parts(p: Problem, t: Tunables, calibrated: Any) -> tuple[dict[str, float], float]:
+    """The names of the bound, and the slope of the objective."""
     assert p.loss is not None
-    D, N = distance(p), noise_energy(p, calibrated)
-    if not (math.isfinite(D) and p.loss.smooth_penalty):
-        return {}
-    c, loss, d = chain(p, t), p.loss, p.d
+    D, N, c, loss = distance(p), noise_energy(p, calibrated), chain(p, t), p.loss
     over = constraint_set(p.task.over, p.facts)
     x, last, late = c.begin + c.shift, c.first - 1 + c.shift, c.t >= c.first
     stability = 4 * loss.lipschitz * (c.t + c.shift - 1) * c.apart
     before = c.strong / 4 * x * (x - 1) * D**2 + float(stability[~late].sum())
-    if math.isfinite(over.diameter(d)):
-        before = min(before, c.strong / 4 * last * (last - 1) * over.diameter(d) ** 2)
-    steps = added(t) * D**2 / 2 + (before + float(stability[late].sum())) / c.total
-    slope = loss.lipschitz + loss.l2 * (norm(over.start(d)) + D)
+    if math.isfinite(over.diameter(p.d)):
+        before = min(before, c.strong / 4 * last * (last - 1) * over.diameter(p.d) ** 2)
+    slope = loss.lipschitz + loss.l2 * (norm(over.start(p.d)) + D)
     noise = (loss.smooth + loss.l2) / 2 * N if p.task.over.kind == "reals" and loss.classes == 1 else slope * math.sqrt(N)
-    value = steps + noise
-    return {"telescoping, stability and noise": value} if value <= slope * D else {}
+    return {"ridge": added(t), "D": D, "S": before + float(stability[late].sum()), "W": c.total, "E": noise}, slope
+
+
+def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
+    assert p.loss is not None
+    D = distance(p)
+    if not (math.isfinite(D) and p.loss.smooth_penalty):
+        return {}
+    v, slope = _parts(p, t, calibrated)
+    value = v["ridge"] * D**2 / 2 + v["S"] / v["W"] + v["E"]
+    return {CHAIN: value} if value <= slope * D else {}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return {CHAIN: _parts(p, t, calibrated)[0]}

@@ -20,11 +20,20 @@ from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.pairwise import _stream
 from dpspec.algorithms.pairwise._printed import feedback
-from dpspec.algorithms.pairwise._stream import PairOracle, accepts, explicit_bounds, influence, predicted, schedule, sensitivity
+from dpspec.algorithms.pairwise._stream import (
+    PairOracle,
+    accepts,
+    bound_terms,
+    explicit_bounds,
+    influence,
+    predicted,
+    schedule,
+    sensitivity,
+)
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
 
-__all__ = ["CARD", "accepts", "explicit_bounds", "influence", "predicted", "published", "run", "schedule", "sensitivity"]
+__all__ = ["CARD", "accepts", "bound_terms", "explicit_bounds", "influence", "predicted", "published", "run", "schedule", "sensitivity"]
 
 #: The average is of the points before the last one, so with one block it is the start: an audit takes more records.
 AUDIT_RECORDS = 4
@@ -59,10 +68,18 @@ CARD = Card(
             "regret",
             "explicit",
             "upper",
-            "(T_1*L*D + every*(A*c*D^2/2 + (L^2 + d*scale^2)/(2*A)*log((Q + c)/c) + Q*alpha*D^2/2))/(n - 1)",
+            "(first*L*D + every*(A*c*D^2/2 + (L^2 + d*scale^2)/(2*A)*H + Q*ridge*D^2/2))/(n - 1)",
             "proved",
             _stream.THEOREM,
-            conditions="of the sequence that is averaged: mean over the penalties, in expectation over the noise; A = alpha + lam",
+            conditions="of the sequence that is averaged: mean over the penalties, in expectation over the noise",
+            where={
+                "first": "records of the start phase, less one",
+                "A": "strength: lam, or alpha + lam",
+                "ridge": "what is added to lam, alpha or 0",
+                "c": "shift of the steps",
+                "Q": "blocks after the start phase",
+                "H": "sum over j < Q of 1/(j + c), at most log((Q + c)/c) + 1/c",
+            },
         ),
         Bound(
             "excess-population-risk",
