@@ -1,6 +1,6 @@
 """Pairwise algorithms against a bare NumPy loop of the same steps, and the area under the curve of many records.
 
-Both sides run in this process on one thread, in turn; times are those of the processor, assertions are on ratios of medians and growth in n.
+Both sides run in this process on one thread, in turn; times are of the processor, assertions on ratios of medians and growth in n.
 """
 
 from __future__ import annotations
