@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from dpspec.models.door import Door
     from dpspec.models.rows import Rows as Records
 
+#: What an algorithm asks of the records, the least first. ``sums``: one pass over blocks, before its first draw; ``passes``: passes over
+#: blocks; ``parts``: disjoint consecutive parts, a part at a time; ``rows``: single records by their place; ``whole``: all of them at once.
+Reads: TypeAlias = Literal["sums", "passes", "parts", "rows", "whole"]
 Role: TypeAlias = Literal["algorithm", "mechanism", "primitive", "reference", "cited"]
 
 
@@ -132,6 +135,9 @@ class Card:
             raise ValueError(f"{self.id}: {', '.join(sorted(twice))} is both a tunable and an option")
         if odd := set(self.trust) - {*self.tunables, *self.options}:
             raise ValueError(f"{self.id}: trust names {', '.join(sorted(odd))}, which is no setting")
+
+    #: What it asks of the records. A card that does not say is taken to need them all in memory.
+    reads: Reads = "whole"
 
     #: Whether a covariance is centred by the algorithm itself, so that its name needs no mean of 0.
     centres: bool = False

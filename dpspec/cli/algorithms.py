@@ -20,6 +20,14 @@ from dpspec.cli.common import (
     say,
 )
 
+READS = {
+    "sums": "sums: one pass over blocks of records, in memory that does not grow with n",
+    "passes": "passes: passes over blocks of records, from a local file where they are many",
+    "parts": "parts: disjoint parts of the records, one at a time",
+    "rows": "rows: single records by their place, from a local file where they are many",
+    "whole": "whole: all records, in memory",
+}
+
 
 def card_json(card: Card) -> dict[str, Any]:
     """A card in the shape that scripts rely on."""
@@ -34,6 +42,7 @@ def card_json(card: Card) -> dict[str, Any]:
             {"document": s.document, "section": s.section, "algorithm": s.algorithm, "theorems": list(s.theorems)} for s in card.sources
         ],
         "summary": card.summary,
+        "reads": card.reads,
         "assumptions": [{"name": a.name, "role": a.role, "statement": a.statement, "enforced_by": a.enforced_by} for a in card.needs],
         "tunables": {name: {"formula": t.formula, "source": t.source} for name, t in card.tunables.items()},
         "options": {name: list(words) for name, words in card.options.items()},
@@ -104,6 +113,7 @@ def _card(c: Card) -> None:
     say(f"{c.id}: {c.title}   ({c.family}, {c.role})\n")
     say(textwrap.fill(c.summary, 96))
     say(f"\nserves      {c.task} under {', '.join(c.models)}; gives {', '.join(c.guarantees)}")
+    say(f"reads       {READS[c.reads]}")
     for s in c.sources:
         say(f"source      {s.document}, {s.section}, {s.algorithm} {', '.join(s.theorems)}".rstrip(", "))
     for a in c.needs:

@@ -110,7 +110,7 @@ class Plan:
             "status": self.analysis.data.status,
             "guarantee": body["guarantee"],
             "risk": list(self.risk),
-            "releases": body["releases"],
+            "releases": [_whole(r) for r in self.releases],
             "files": self.files,
             "schedule": schedule_json(self.draft),
             "diagnostics": [d.to_json() for d in self.diagnostics],
@@ -161,8 +161,17 @@ def release_json(r: ReleaseDraft) -> dict[str, Any]:
         "assumptions": [s.to_json() for s in r.assumptions],
         "bounds": [b.to_json() for b in r.bounds],
         "target": None if r.target is None else r.target.to_json(),
-        "cost": {k: finite(v) for k, v in r.cost.items()},
+        "cost": {k: finite(v) for k, v in r.cost.items() if k not in _PHYSICAL},
     }
+
+
+#: Of the machine that runs a plan and not of what is released: the same analysis is the same plan, however its records are read.
+_PHYSICAL = ("records_bytes", "disk_bytes")
+
+
+def _whole(r: ReleaseDraft) -> dict[str, Any]:
+    """A release with what the hash leaves out."""
+    return {**release_json(r), "reads": r.module.CARD.reads, "cost": {k: finite(v) for k, v in r.cost.items()}}
 
 
 def published_json(r: ReleaseDraft) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dpspec.compiler.draft import Draft
 from dpspec.compiler.files import base_dir
 from dpspec.compiler.plan import Plan, schedule_json
-from dpspec.executor.bind import beside, bound_problem, enforced, missing, part_of, public_records, values
+from dpspec.executor.bind import bound_problem, part_of
 from dpspec.executor.record import NotWritten, Record, environment
 from dpspec.lang.printer import to_dps
 from dpspec.spec.diagnostics import SpecError
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from dpspec.executor.booking import Booking
 
 Progress = Callable[[str, int, int], None]
+#: The help of an error that no run should have.
+REPORT = "the card of the algorithm says that it reads before it draws: report it to whoever wrote it"
 T = TypeVar("T")
 
 
@@ -106,29 +108,33 @@ def _drawn(
     draft: Any, data_file: Path | None, memory: Any, progress: Progress | None, booking: Booking | None
 ) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
     """The events and the released arrays of every release."""
-    from dpspec.data.sources import load
-    from dpspec.privacy.meter import Release
+    from dpspec.executor.reading import read
+    from dpspec.privacy.meter import PrivacyError, Release
     from dpspec.privacy.noise import PublicRandomness, SecureNoise
     from dpspec.tasks.registry import of
 
-    raw = load(
-        draft.analysis.data,
-        data_file=data_file,
-        memory=memory,
-        base_dir=base_dir(draft.parsed.path),
-        values=values(draft),
-        missing=missing(draft),
-        beside=beside(draft),
-    )
-    records = public_records(draft, raw, base_dir(draft.parsed.path))
-    records, _ = enforced(draft, records)
-    if booking is not None:
-        booking.reserve()
+    sound = False
+
+    def checked() -> None:
+        """The records were read and contradict nothing; nothing is drawn before."""
+        nonlocal sound
+        if booking is not None:
+            booking.reserve()
+        sound = True
+
+    def drew(name: str, done: int, total: int) -> None:
+        if not sound:
+            raise PrivacyError("DP327", f"{name} was drawn before the records had been read to their end; nothing is released", REPORT)
+        if progress is not None:
+            progress(name, done, total)
+
+    found = read(draft, data_file, memory, checked=checked)
+    records = found.records
     events: list[dict[str, Any]] = []
     outputs: dict[str, dict[str, Any]] = {}
     for release in draft.releases:
         problem = bound_problem(draft, release)
-        meter = Release(release.calibrated, SecureNoise(), mode="release", public=PublicRandomness(0), on_draw=progress)
+        meter = Release(release.calibrated, SecureNoise(), mode="release", public=PublicRandomness(0), on_draw=drew)
         estimate = release.module.run(part_of(draft, release, records), problem, release.tunables, meter)
         events += [{"release": release.release.name, **event} for event in meter.close()]
         outputs[release.release.name] = of(release.release.task).arrays(estimate, problem)

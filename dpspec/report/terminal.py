@@ -171,6 +171,9 @@ def cost_line(c: Mapping[str, Any]) -> str:
         parts.append(f"{c['bits_per_user']:.3g} bits a user")
     if c.get("memory_bytes") is not None:
         parts.append(f"{c['memory_bytes'] / 1e6:.3g} MB")
+    if (c.get("records_bytes") or 0) >= 2**27:  # fewer stay in memory, which is no news
+        disk = f" and {c['disk_bytes'] / 1e6:.3g} MB of disk" if c.get("disk_bytes") and c["disk_bytes"] > c["records_bytes"] else ""
+        parts.append(f"records in {c['records_bytes'] / 1e6:.3g} MB{disk}")
     return " · ".join(parts)
 
 

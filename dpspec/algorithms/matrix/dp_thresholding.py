@@ -144,6 +144,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "40*d*d"},
+    reads="sums",
     spec="specs/matrix/dp-thresholding.dps",
 )
 

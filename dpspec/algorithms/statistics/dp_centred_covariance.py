@@ -49,6 +49,7 @@ CARD = Card(
     options={"psd": ("on", "off")},
     no_bound="of the documents none subtracts a mean; every release states its standard errors",
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "64*(d + 1)^2 + 8*1024*d"},
+    reads="sums",
     spec="specs/statistics/dp-centred-covariance.dps",
     centres=True,
 )

@@ -62,6 +62,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "40*65536"},
+    reads="sums",
     spec="specs/statistics/dp-column-mean.dps",
 )
 

@@ -47,6 +47,7 @@ CARD = Card(
         Bound("largest-error", "explicit", "upper", "scale*log(40*cells)", "proved", ALL, probability="0.95"),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "24*65536 + 8*cells"},
+    reads="sums",
     spec="specs/statistics/dp-histogram.dps",
 )
 

@@ -47,6 +47,7 @@ CARD = Card(
     needs=(Need("x", "privacy", "|x|_2 <= r for every record"), Need("y", "privacy", "|y| <= b for every record")),
     no_bound="the spectrum of E x x^T decides the error; every release states its standard errors",
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "64*(d + 1)^2 + 8*1024*d"},
+    reads="sums",
     spec="specs/statistics/dp-least-squares.dps",
 )
 

@@ -50,6 +50,7 @@ CARD = Card(
         Bound("l2-error", "order", "upper", "C*x_l2*(1/sqrt(n) + d/(n*epsilon))", "proved", "sampling, and d b for noise of the ball"),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "8*32768*d"},
+    reads="sums",
     spec="specs/statistics/dp-mean.dps",
 )
 

@@ -35,6 +35,7 @@ CARD = Card(
     needs=(Need("x", "privacy", "|x|_2 <= r for every record"),),
     no_bound="the eigengap of the second moment decides the error",
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "64*d^2 + 8*1024*d"},
+    reads="sums",
     spec="specs/statistics/dp-pca.dps",
 )
 

@@ -48,6 +48,7 @@ CARD = Card(
     options=noise.OPTION,
     bounds=(Bound("absolute-error", "explicit", "upper", "(value_high - value_low)*log(40)/epsilon", "proved", HALF, probability="0.95"),),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "24*65536"},
+    reads="sums",
     spec="specs/statistics/dp-sum.dps",
 )
 
