@@ -138,6 +138,8 @@ class Card:
 
     #: What it asks of the records. A card that does not say is taken to need them all in memory.
     reads: Reads = "whole"
+    #: Whether its sums over blocks go through :func:`dpspec.models.rows.each` alone, so that workers can compute them.
+    spread: bool = False
 
     #: Whether a covariance is centred by the algorithm itself, so that its name needs no mean of 0.
     centres: bool = False

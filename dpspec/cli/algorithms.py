@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dpspec.algorithms.card import Card
+from dpspec.algorithms.registry import others
 from dpspec.cli.common import (
     Format,
     FormatOption,
@@ -43,6 +44,7 @@ def card_json(card: Card) -> dict[str, Any]:
         ],
         "summary": card.summary,
         "reads": card.reads,
+        **({"origin": made.origin} if (made := others().get(card.id)) else {}),
         "assumptions": [{"name": a.name, "role": a.role, "statement": a.statement, "enforced_by": a.enforced_by} for a in card.needs],
         "tunables": {name: {"formula": t.formula, "source": t.source} for name, t in card.tunables.items()},
         "options": {name: list(words) for name, words in card.options.items()},
@@ -99,7 +101,7 @@ def command(
         emit_json([card_json(c) for c in found] if id is None else card_json(found[0]))
     elif id is None and not faults:
         for c in found:
-            say(f"{c.family:12} {c.role:10} {c.id:38} {'/'.join(c.models):12} {c.title}")
+            say(f"{c.family:12} {c.role:10} {c.id:38} {'/'.join(c.models):12} {c.title}{_of(c)}")
     elif faults:
         for c in found:
             for f in c.faults:
@@ -109,8 +111,13 @@ def command(
         _card(found[0])
 
 
+def _of(c: Card) -> str:
+    other = others().get(c.id)
+    return "" if other is None else f"   [{other.origin}]"
+
+
 def _card(c: Card) -> None:
-    say(f"{c.id}: {c.title}   ({c.family}, {c.role})\n")
+    say(f"{c.id}: {c.title}   ({c.family}, {c.role}){_of(c)}\n")
     say(textwrap.fill(c.summary, 96))
     say(f"\nserves      {c.task} under {', '.join(c.models)}; gives {', '.join(c.guarantees)}")
     say(f"reads       {READS[c.reads]}")

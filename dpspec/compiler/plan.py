@@ -19,7 +19,7 @@ from dpspec.compiler.draft import Bounded, Draft, ReleaseDraft
 from dpspec.compiler.passes import compiled
 from dpspec.lang.source import Parsed
 from dpspec.privacy.schedule import Sampled, Tree, leaves
-from dpspec.spec.diagnostics import Diagnostic
+from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.model import Analysis
 
 FORMAT_VERSION = 1
@@ -66,6 +66,10 @@ class Plan:
     draft: Draft
     guarantee: CheckedGuarantee
     risk: tuple[str, ...] = field(default=())
+
+    def __reduce__(self) -> Any:
+        """Written as its analysis and its hash: reading it plans again, so no number of a file is believed."""
+        return _again, (type(self), self.draft.parsed, self.sha256)
 
     @property
     def analysis(self) -> Analysis:
@@ -117,6 +121,15 @@ class Plan:
         }
 
 
+def _again(kind: type[Plan], parsed: Parsed, sha256: str) -> Plan:
+    """A plan that was written (pickled). Raises SpecError (DP524) where it is not what it was: other public files, another version."""
+    made = make_plan(parsed)
+    if made.sha256 != sha256:
+        what = f"the plan that was written is {sha256[:12]}, its analysis gives {made.sha256[:12]} here"
+        raise SpecError([Diagnostic("DP524", "error", what, "plan again, and review what changed")], path=parsed.path)
+    return kind(draft=made.draft, guarantee=made.guarantee, risk=made.risk)
+
+
 def meaning(analysis: Analysis) -> str:
     """Canonical text of an analysis: what it says, without its layout."""
     from dpspec.lang.printer import to_dps
@@ -150,7 +163,11 @@ def finite(value: float | None) -> float | None:
 
 
 def release_json(r: ReleaseDraft) -> dict[str, Any]:
+    from dpspec.algorithms.registry import origin
+
+    other = origin(r.module)  # another package's code is another mechanism; dpspec's own is said by its version
     return {
+        **({"origin": other} if other else {}),
         "name": r.release.name,
         "task": task_text(r),
         "algorithm": r.module.CARD.id,

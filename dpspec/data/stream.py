@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpspec.data.batches import Batches, opened, streamed
+from dpspec.data.batches import Batches, opened, rows_of, streamed
 from dpspec.data.files import regular
 from dpspec.data.problems import fail
 from dpspec.data.records import BLOCK, Block, Matrix, Records, Vector, Words, round_bounds
@@ -57,6 +57,7 @@ class Source:
     counts: tuple[int, ...] | None = None
     once: bool = False
     batches: Batches | None = None
+    use: tuple[str, ...] = ()
     public_x: Matrix | None = None
 
     def rows(self) -> int | None:
@@ -64,6 +65,31 @@ class Source:
         if self.counts is not None:
             return sum(self.counts)
         return None if self.reading.uncounted else self.reading.size
+
+    def part(self, start: int, stop: int, size: int) -> tuple[Iterator[Block], list[Diagnostic]]:
+        """Blocks of ``size`` of the records start, ..., stop - 1 of a source whose files state their rows, without reading the others, and
+        the list that takes what is wrong with them as they are read; what is handed out then is not to be used."""
+        assert self.batches is not None
+        assert self.counts is not None
+        found: list[Diagnostic] = []
+        use = self.use
+
+        def tables() -> Iterator[Any]:
+            at = 0
+            for piece, rows in zip(self.batches.pieces, self.counts, strict=True):  # type: ignore[union-attr, arg-type]
+                low, high = max(start - at, 0), min(stop - at, rows)
+                if low < high:
+                    yield from rows_of(piece, use, self.reading.wanted, low, high)
+                at += rows
+
+        def blocks() -> Iterator[Block]:
+            for frame in _framed(tables(), chunk_rows(self.d), use, self.where):
+                x, _, y, mapped = self.reading.encoded(frame, self.features, found)
+                if not found:
+                    records = self.enforce(Records(x, y, None, frozenset({"y"}) if mapped else frozenset()))
+                    yield records.x, records.y
+
+        return regrouped(blocks(), size, self.d), found
 
     def chunks(self) -> Iterator[tuple[Vector, Vector | None]]:
         """Enforced records, in order. Raises SpecError at the end of the pass with what is wrong with the data, as reading the whole does
@@ -120,25 +146,35 @@ def _of_batches(batches: Batches, reading: Reading, enforce: Callable[[Records],
     use = tuple(wanted.named()) if wanted.columns else batches.names
     none = pa.table({name: pa.nulls(0) for name in use})
 
-    def framed(table: Any) -> Frame:
-        return Frame(use, int(table.num_rows), batches.where, table=table, header=batches.header)
-
     def frames(rows: int) -> Iterator[Frame]:
-        held: list[Any] = []
-        size = 0
-        for table in batches.read(use):
-            at = 0
-            while at < table.num_rows:
-                part = table.slice(at, rows - size)
-                held.append(part)
-                at, size = at + part.num_rows, size + part.num_rows
-                if size == rows:
-                    yield framed(pa.concat_tables(held, promote_options="permissive"))
-                    held, size = [], 0
-        if held:
-            yield framed(pa.concat_tables(held, promote_options="permissive"))
+        return _framed(batches.read(use), rows, use, batches.where, batches.header)
 
-    return _made(framed(none), frames, reading, enforce, batches.counts, batches.once, batches)
+    empty = Frame(use, 0, batches.where, table=none, header=batches.header)
+    return _made(empty, frames, reading, enforce, batches.counts, batches.once, batches, use)
+
+
+def _framed(tables: Iterator[Any], rows: int, use: tuple[str, ...], where: str, header: bool = True) -> Iterator[Frame]:
+    """The rows of tables in frames of exactly ``rows`` of them, the last one fewer."""
+    import pyarrow as pa
+
+    held: list[Any] = []
+    size = 0
+
+    def frame() -> Frame:
+        table = pa.concat_tables(held, promote_options="permissive")
+        return Frame(use, int(table.num_rows), where, table=table, header=header)
+
+    for table in tables:
+        at = 0
+        while at < table.num_rows:
+            part = table.slice(at, rows - size)
+            held.append(part)
+            at, size = at + part.num_rows, size + part.num_rows
+            if size == rows:
+                yield frame()
+                held, size = [], 0
+    if held:
+        yield frame()
 
 
 def _made(
@@ -149,6 +185,7 @@ def _made(
     counts: tuple[int, ...] | None,
     once: bool = False,
     batches: Batches | None = None,
+    use: tuple[str, ...] = (),
 ) -> Source:
     features = reading.features(empty)
     wrong: list[Diagnostic] = []
@@ -157,7 +194,7 @@ def _made(
         raise SpecError(wrong, path=empty.where)
     reading.as_wide(names, features, empty.where)
     known = frozenset({"y"}) if mapped else frozenset()
-    return Source(reading, empty.where, frames, features, len(names), y is not None, known, enforce, counts, once, batches)
+    return Source(reading, empty.where, frames, features, len(names), y is not None, known, enforce, counts, once, batches, use)
 
 
 def _of_array(x: Any, y: Any, reading: Reading, enforce: Callable[[Records], Records]) -> Source | None:

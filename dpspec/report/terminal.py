@@ -32,6 +32,8 @@ def _plan(plan: Mapping[str, Any], color: bool, verbose: bool) -> Iterator[str]:
 def _release(r: Mapping[str, Any], color: bool, verbose: bool) -> Iterator[str]:
     yield from block("rests on", _assumptions([a for a in r["assumptions"] if a["role"] == "privacy"]), color)
     yield from block("algorithm", _algorithm(r, verbose), color)
+    if r.get("origin"):
+        yield from block("", [f"of another package: {r['origin']}"], color)
     yield from block("noise", [noise_line(row) for row in r["noise"]], color)
     if r["published"]:
         yield from block("published", [published_line(p) for p in r["published"]["all"]], color)

@@ -105,6 +105,7 @@ CARD = Card(
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "64*d*d"},
     reads="sums",
+    spread=True,
     spec="specs/matrix/dp-covariance-gaussian.dps",
 )
 

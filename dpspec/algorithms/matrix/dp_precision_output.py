@@ -128,6 +128,7 @@ CARD = Card(
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "80*d*d"},
     reads="sums",
+    spread=True,
     spec="specs/matrix/dp-precision-output.dps",
 )
 

@@ -41,6 +41,7 @@ CARD = Card(
     bounds=(Bound("absolute-error", "explicit", "upper", "scale*log(40)", "proved", HALF, probability="0.95"),),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "8*65536"},
     reads="sums",
+    spread=True,
     spec="specs/statistics/dp-count.dps",
 )
 
