@@ -254,7 +254,10 @@ def _described(piece: Piece, wanted: Wanted) -> tuple[tuple[str, ...], int] | No
             elif source.read(6) == b"ARROW1":
                 source.seek(0)
                 file = pa.ipc.open_file(source)
-                found = tuple(str(n) for n in file.schema.names), int(file.count_rows())
+                if hasattr(file, "count_rows"):  # from the footer alone
+                    return tuple(str(n) for n in file.schema.names), int(file.count_rows())
+                rows = sum(int(file.get_batch(i).num_rows) for i in range(file.num_record_batches))
+                found = tuple(str(n) for n in file.schema.names), rows
             else:
                 source.seek(0)
                 if source.read(4) == b"FEA1":
@@ -338,16 +341,26 @@ def _orc(piece: Piece, columns: Sequence[str], wanted: Wanted, start: int, stop:
 
 def _lines(piece: Piece, columns: Sequence[str], wanted: Wanted, start: int, stop: int | None) -> Iterator[Any]:
     import pyarrow as pa
-    from pyarrow.json import ParseOptions, ReadOptions, open_json
+    from pyarrow.json import ParseOptions, ReadOptions, read_json
 
     types = pa.schema([(c, pa.string() if c in wanted.words else pa.float64()) for c in columns])
-    with _stream(piece) as source:
-        made = open_json(
-            source,
-            read_options=ReadOptions(use_threads=False, block_size=PIECE),
-            parse_options=ParseOptions(explicit_schema=types, unexpected_field_behavior="ignore"),
-        )
-        yield from _cut((pa.Table.from_batches([b]).select(list(columns)) for b in made), start, stop)
+    parse = ParseOptions(explicit_schema=types, unexpected_field_behavior="ignore")
+
+    def tables() -> Iterator[Any]:
+        with _stream(piece) as source:
+            held = b""
+            while True:
+                read = source.read(PIECE)
+                held += read
+                end = held.rfind(b"\n") + 1 if read else len(held)  # whole lines
+                if held[:end].strip():
+                    options = ReadOptions(use_threads=False, block_size=max(end, 1))
+                    yield read_json(pa.BufferReader(held[:end]), read_options=options, parse_options=parse).select(list(columns))
+                held = held[end:]
+                if not read:
+                    return
+
+    yield from _cut(tables(), start, stop)
 
 
 def _rows(piece: Piece, columns: Sequence[str], wanted: Wanted, start: int, stop: int | None) -> Iterator[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any
 
@@ -78,9 +78,31 @@ def _on_cluster(cells: Sequence[Cell], memory: Any, study: str, client: Any) -> 
         for future in finished:
             for i, cell in islice(waiting, 1):
                 finished.add(submit(i, cell))
-            yield places.pop(future), future.result()
+            i = places.pop(future)
+            yield i, result_of(future)
     finally:
-        client.cancel(list(places))
+        with suppress(Exception):  # of a scheduler that is gone
+            client.cancel(list(places))
+
+
+def result_of(future: Any) -> Any:
+    """What a task gave. Raises SpecError (DP415) where the scheduler is gone, which would wait or end in a traceback otherwise."""
+    from concurrent.futures import CancelledError
+
+    from distributed.comm import CommClosedError
+
+    from dpspec.executor.design import refuse
+
+    try:
+        if future.status != "cancelled":
+            return future.result()
+    except (CancelledError, CommClosedError):
+        pass
+    refuse(
+        "the Dask scheduler was lost before all tasks were done",
+        "start it again and repeat the command: what --out keeps is not computed again",
+        "DP415",
+    )
 
 
 @contextmanager

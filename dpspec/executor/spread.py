@@ -15,7 +15,7 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from dpspec.compiler.draft import Draft
 from dpspec.compiler.passes import compile_draft
 from dpspec.data.records import Block
 from dpspec.data.sources import counted_as
-from dpspec.executor.clusters import address_of, client_of
+from dpspec.executor.clusters import address_of, client_of, result_of
 from dpspec.executor.design import refuse
 from dpspec.executor.reading import Read, source_of
 from dpspec.executor.workers import cores, one_thread
@@ -77,7 +77,7 @@ class Spread:
                     task = (self._parsed, self._path, a, min(a + step, self.n), rows, body)
                     waiting.append(self._client.submit(_sums, *task, pure=False))
                 future = waiting.popleft()
-                parts, wrong, lost = future.result()
+                parts, wrong, lost = result_of(future)
                 future.release()
                 failed |= lost
                 for problem in wrong:
@@ -85,7 +85,8 @@ class Spread:
                 if not found and not failed:
                     yield from parts
         finally:
-            self._client.cancel(list(waiting))
+            with suppress(Exception):  # of a scheduler that is gone
+                self._client.cancel(list(waiting))
         if found:
             raise SpecError(list(found.values()), path=self._source.where)
         if failed:
