@@ -28,7 +28,7 @@ if __name__ == "__main__":
         print(cluster.scheduler_address, flush=True)
         time.sleep(600)
 """
-WORDS = ("--trials", "120", "--seed", "3", "--quiet")
+WORDS = ("--trials", "120", "--vary", "n=500", "--seed", "3", "--quiet")  # twelve cells
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def command(spec: Path, out: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "dpspec", "study", str(spec), "--out", str(out), *WORDS, *more]
 
 
-def begun(process: subprocess.Popen[str], out: Path, cells: int = 2) -> None:
+def begun(process: subprocess.Popen[str], out: Path, cells: int = 1) -> None:
     """Waits for the first cells."""
     end = time.monotonic() + 120
     while len(list((out / "cells").glob("*.json"))) < cells:
@@ -75,7 +75,7 @@ def test_a_study_goes_on_after_its_client_and_its_scheduler_were_killed(tmp_path
         assert not (out / "study.json").exists()
 
         client = subprocess.Popen(command(spec, out, *there), text=True, env=ENV, stderr=subprocess.PIPE)
-        begun(client, out, len(kept) + 2)
+        begun(client, out, len(kept) + 1)
         client.send_signal(signal.SIGINT)
         _, said = client.communicate(timeout=120)
         assert client.returncode == 130, said
@@ -83,7 +83,7 @@ def test_a_study_goes_on_after_its_client_and_its_scheduler_were_killed(tmp_path
 
         now = len(list((out / "cells").glob("*.json")))
         client = subprocess.Popen(command(spec, out, *there), text=True, env=ENV, stderr=subprocess.PIPE)
-        begun(client, out, now + 2)
+        begun(client, out, now + 1)
         scheduler.kill()
         _, said = client.communicate(timeout=120)
         assert client.returncode == 2, said
