@@ -35,7 +35,7 @@ release m
   {release}
 """
 LABELLED = SPEC.replace("columns [{columns}]", 'target "y" columns [{columns}]').replace(
-    "by scale\n", "by scale\n  y in {{-1, 1}} by clip\n", 1
+    "by scale\n", "by scale\n  y in {{-1, 1}} by map(-1 -> -1, 1 -> 1)\n", 1
 )
 RELEASES = {
     "second moment (sums)": (SPEC, "estimate second-moment(x)\n  by dp-covariance-gaussian"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import resource
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -41,7 +40,7 @@ def test_a_report_takes_less_than_a_millisecond(name: str, benchmark: Any) -> No
 
 
 def test_a_client_starts_within_150_ms(tmp_path: Path) -> None:
-    """Processor time, the median of ten processes after one that compiles, the interpreter's own start taken off."""
+    """Processor time, the least of ten processes after one that compiles (other work only adds), the interpreter's own start taken off."""
     env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {"PYTHONPYCACHEPREFIX": str(tmp_path)}
 
     def seconds(code: str) -> float:
@@ -53,7 +52,7 @@ def test_a_client_starts_within_150_ms(tmp_path: Path) -> None:
             subprocess.run(command, check=True, env=env)
             end = resource.getrusage(resource.RUSAGE_CHILDREN)
             times.append(end.ru_utime - start.ru_utime + end.ru_stime - start.ru_stime)
-        return statistics.median(times)
+        return min(times)
 
     bare, numpy, ours = seconds("pass"), seconds("import numpy"), seconds("import dpspec.client")
     print(f"numpy {1e3 * (numpy - bare):.0f} ms, with dpspec.client {1e3 * (ours - bare):.0f} ms")

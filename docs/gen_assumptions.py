@@ -18,7 +18,9 @@ Status of an assumption in a plan: **proved** by a certificate, **enforced** by 
 the `simulate` block does not refute it, **declared** otherwise. What the law refutes is an error in `check` and in `study`
 ([DP225](diagnostics/DP225.md)). A test calls a true statement false with probability about 1e-6; not refuted is not proved, and bounds
 go on to say that they hold if it does. An assumption is refuted only if the law as drawn and the records as enforced both contradict it.
-A statement about gradients is not tested: its constants are over every w of the set.
+A statement about gradients is not tested: its constants are over every w of the set. Statements about a loss that no certificate decides
+are held against the mean loss of the law at weights that are chosen on other records, for losses of one margin. `tests/data/test_refute.py`
+and `tests/data/test_refute_loss.py` hold every procedure against a law on the limit of what is declared (level) and one beyond it (power).
 """
 
 
@@ -29,6 +31,7 @@ def _row(*cells: str) -> str:
 def document() -> str:
     from dpspec.algorithms.registry import all_modules
     from dpspec.data.refute import ON_ROWS, ON_SAMPLE
+    from dpspec.data.refute_loss import ON_LOSS
     from dpspec.spec.assumptions import ASSUMPTIONS
     from dpspec.tasks.registry import tasks
 
@@ -36,11 +39,13 @@ def document() -> str:
     for module in all_modules():
         for need in module.CARD.needs:
             needed.setdefault(need.name, set()).add(module.CARD.id)
-    tests = {**ON_ROWS, **ON_SAMPLE}
+    tests = {**ON_ROWS, **ON_SAMPLE, **ON_LOSS}
     out = [HEAD, "## The registry", ""]
     out += [_row("assumption", "other words", "of", "means", "implies", "facts", "proved or tested", "needed by"), _row(*["---"] * 8)]
     for word, a in ASSUMPTIONS.items():
-        how = a.shown or f"tested: {' '.join((inspect.getdoc(tests[a.test]) or '').split()).split(': ')[0].rstrip('.')} (`refute.{a.test}`)"
+        where = f"`{tests[a.test].__module__.rpartition('.')[2]}.{a.test}`" if a.test else ""
+        tested = " ".join((inspect.getdoc(tests[a.test]) or "").split()).split(": ")[0].rstrip(".") if a.test else ""
+        how = "; of the population ".join(x for x in (a.shown, f"tested: {tested} ({where})" if a.test else "") if x)
         out.append(
             _row(
                 f"`{word}{a.args}`",

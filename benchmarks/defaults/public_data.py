@@ -37,7 +37,7 @@ simulate
 LAWS: Final = {
     "inside": ("normal(0, I)", "1"),
     "large": ("normal(0, I)", "3"),
-    "ill-conditioned": ("normal(0, toeplitz(0.8))", "1"),
+    "ill-conditioned": ("normal(0, 0.25*toeplitz(0.8))", "1"),
 }
 GRID: Final = {"r": times(0.5, 0.75, 1), "moment": ("private", "public"), "root": ("score", "stein")}
 

@@ -73,8 +73,16 @@ class Bound:
     """``expression`` in the spec's language. ``order`` bounds have an unspecified constant C; ``explicit`` ones have none.
 
     ``status``: ``proved`` (re-derived for this product), ``claimed`` (printed, not re-derived), ``refuted`` (printed and false).
-    ``probability``: expression, or empty for a bound in expectation. ``conditions``: when it holds, in words;
-    ``regime``: the least n at which it begins, as an expression (C: an unspecified constant; ``A else B`` as for a tunable), or empty.
+    ``probability``: expression, or empty for a bound in expectation.
+
+    When it holds, as data that the compiler evaluates (:mod:`dpspec.compiler.conditions`; a bound whose conditions fail is not compared
+    with): ``needs``: words of the ``assume`` block, each with its target where it has several ("sub-gaussian of y"), or what a certificate
+    proves ("convex"); ``options``: values of the algorithm's settings; ``guarantees``: kinds of budgets; ``when``: comparisons of
+    expressions ("epsilon <= 1"; C is an unspecified constant, taken as 1); ``regime``: the least n at which it begins (C and ``A else B``
+    as for a tunable). ``conditions``: what is left, in words.
+
+    ``floor``: a part that no n removes. ``where``: what the names of the expression mean that are neither facts, settings nor noise
+    scales; a module's ``bound_terms`` has their values.
     """
 
     measure: str
@@ -86,6 +94,12 @@ class Bound:
     probability: str = ""
     conditions: str = ""
     regime: str = ""
+    needs: tuple[str, ...] = ()
+    options: Mapping[str, str | float] = field(default_factory=dict, hash=False)
+    guarantees: tuple[str, ...] = ()
+    when: tuple[str, ...] = ()
+    floor: str = ""
+    where: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +154,21 @@ class Card:
     reads: Reads = "whole"
     #: Whether its sums over blocks go through :func:`dpspec.models.rows.each` alone, so that workers can compute them.
     spread: bool = False
+    #: Word options that a target takes in the place of their defaults, where these promise nothing for it or less, and the options that an
+    #: author must not have set for that (they belong to the default's way).
+    certified: Mapping[str, str] = field(default_factory=dict)
+    settled: tuple[str, ...] = ()
 
     #: Whether a covariance is centred by the algorithm itself, so that its name needs no mean of 0.
     centres: bool = False
 
+    #: Whether its sensitivities count that one unit may have several records, and be in several groups (``Problem.rows``, ``.groups``).
+    contributions: bool = False
+
     #: ``several``: it knows the loss by its certified constants, values and gradients alone, so it serves losses of several margins too
-    #: (multinomial: K x d weights). ``one``: its proof or its code needs phi(<w, x>, y), and such losses are refused.
-    margins: Literal["one", "several"] = "one"
+    #: (multinomial: K x d weights; networks). ``network``: it needs the Hessian too, which is known of phi(<w, x>, y) and of networks.
+    #: ``one``: its proof or its code needs phi(<w, x>, y), and such losses are refused.
+    margins: Literal["one", "network", "several"] = "one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +191,9 @@ class Loss:
     data_convex: bool = False  # every record's loss is convex *without* the ridge; ``convex`` counts the ridge in
     group: GroupTerm | None = None  # the group norm
     lipschitz_inf: float = math.inf  # bounds every coordinate of a record's gradient
-    classes: int = 1  # K of a multinomial loss, whose weights are a K x d matrix; 1: phi(<w, x>, y)
+    classes: int = 1  # K of a multinomial loss, whose weights are a K x d matrix; 1: phi(<w, x>, y), or a network
+    network: Any = None  # dpspec.symbolic.network.Network: the hidden units of a network; None: a loss of one margin, or of classes
+    frobenius: float = math.inf  # of a network: bounds the Hessian of a record in the Frobenius norm
     at_zero: float = math.inf  # a bound of the mean loss at w = 0, above its infimum (log 2 for the logistic loss, 1/2 for sigmoid)
     spread: float = math.inf  # of a loss of two records: how far apart the gradients of two pairs that share a record are
     local: Any = None  # dpspec.symbolic.certificate.Local: the gradients at weights of a given norm, where they are known
@@ -198,6 +222,16 @@ class Loss:
         if not math.isfinite(self.lipschitz):
             return math.inf
         return float(self.error.value()) * (self.lipschitz / self.slope) * (1 + 2.0**-40) if self.slope > 0 else 0.0
+
+    @property
+    def several(self) -> bool:
+        """Whether it is a loss of several margins: of classes, or a network."""
+        return self.classes > 1 or self.network is not None
+
+    @property
+    def rows(self) -> int:
+        """Rows of the matrix of weights: classes, or hidden units."""
+        return self.classes if self.network is None else int(self.network.width)
 
     def hessian_lipschitz(self) -> float:
         """Bounds |H(w; z) - H(v; z)|/|w - v| of a record's Hessians over the set; infinite where nothing is proved."""
@@ -236,7 +270,8 @@ class Problem(Generic[Oracle]):
     ``y_abs`` (enforced record bounds, absent when not enforced), ``w_radius`` (l2 radius of the constraint set, absent when unbounded),
     declared constants (``k``, ``sigma``...), ``max_curve`` (sup|phi''| of a certified loss, where it is finite), what the task adds
     (``rank``), ``alpha`` (the target's error, where the spec has no constant of that name). ``task``: the node of the spec with its
-    arguments, and its set with its radii and ends, as numbers.
+    arguments, and its set with its radii and ends, as numbers. ``rows`` and ``groups``: how many records one unit has at most, and in how
+    many groups of a `group by` they are; the executor sees to both. A relation is about one unit.
     """
 
     model: str
@@ -249,6 +284,8 @@ class Problem(Generic[Oracle]):
     domains: Mapping[str, Variable] = field(default_factory=dict)  # of x and y: ``enforced`` is what a record is known to be
     goal: Goal | None = None  # what the spec expects
     public: Mapping[str, Rows] = field(default_factory=dict)  # rows of the files that are options, by option
+    rows: int = 1
+    groups: int = 1
 
     @property
     def objective(self) -> Oracle:
@@ -266,8 +303,8 @@ class Problem(Generic[Oracle]):
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape that the weights are released in: (d,), or (K, features). Algorithms keep them as one vector, row after row."""
-        classes = 1 if self.loss is None else self.loss.classes
-        return (self.d,) if classes == 1 else (classes, self.d // classes)
+        rows = 1 if self.loss is None else self.loss.rows
+        return (self.d,) if self.loss is None or not self.loss.several else (rows, self.d // rows)
 
 
 class Tunables(Mapping[str, float]):

@@ -20,6 +20,8 @@ from dpspec.algorithms.sets import Vector
 RESTARTS: Final = 12
 FIRST: Final = 20
 FINALISTS: Final = 3
+#: Relative step at which a search ends; values are known to about its square.
+TOLERANCE: Final = 1e-8
 #: Lengths of starts over unbounded sets, in turns.
 _LENGTHS: Final = (0.3, 1.0, 3.0)
 #: Directions are cosines of quadratic phases in steps of the golden ratio: spread like random ones, and the same everywhere.
@@ -44,5 +46,5 @@ def best_of_restarts(objective: Objective, records: Any) -> tuple[Vector, float]
     """(w, F(w)): the best end of the searches."""
     first = [optimum(objective, records, start=w, iterations=FIRST) for w in starts(objective, objective.size(records.d))]
     first.sort(key=lambda found: found[1] if found[1] == found[1] else np.inf)
-    ends = [optimum(objective, records, start=w) for w, _ in first[:FINALISTS]]
+    ends = [optimum(objective, records, start=w, tolerance=TOLERANCE) for w, _ in first[:FINALISTS]]
     return min(ends, key=lambda found: found[1])

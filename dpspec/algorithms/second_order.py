@@ -10,7 +10,11 @@ isotropic, by at most
 free of d; and an eigenvalue by at most (C - min(b, 0)) R^2/n, as c x x^T - e z z^T has eigenvalues between -(C - min(b, 0)) R^2 and that.
 Where a record vanishes both are C R^2/n. The documents print 2 M sqrt(d)/n (000, section 4.3).
 
-In doubles: every c is brought into [b, C] before it multiplies x, the products round by a few u each, and sums as :mod:`sums` says.
+The Hessian of a record of a network has a Frobenius norm of at most F (:mod:`dpspec.symbolic.network_bounds`), and a mean of them and its
+eigenvalues move by at most 2 F/n, F/n where a record vanishes.
+
+In doubles: every c is brought into [b, C], and the Hessian of a record of a network within F, before
+it multiplies x, the products round by a few u each, and sums as :mod:`sums` says.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ import numpy as np
 from dpspec.algorithms import sums
 from dpspec.algorithms.card import Loss, Problem
 from dpspec.algorithms.gradients import moved
+from dpspec.algorithms.network import Network
 from dpspec.algorithms.objective import Objective, margins
 from dpspec.algorithms.sets import Vector
 from dpspec.privacy.mechanisms.symmetric import GaussianSymmetric
@@ -34,7 +39,9 @@ LARGEST_DIMENSION: Final = 2000
 
 
 def spread(loss: Loss) -> float:
-    """max(sqrt(2) C, C - b) R^2: how far apart two records' Hessians are in the Frobenius norm."""
+    """max(sqrt(2) C, C - b) R^2: how far apart two records' Hessians are in the Frobenius norm. Of a network twice the bound of one."""
+    if loss.network is not None:
+        return 2 * loss.frobenius
     return max(math.sqrt(2.0), _range(loss)) * loss.smooth * (1 + 2.0**-50)
 
 
@@ -47,20 +54,28 @@ def sensitivity(p: Problem, count: int | None = None) -> float:
     """Frobenius sensitivity of (1/count) sum of the records' Hessians, with the public divisor ``count`` (n when left out), rounded up."""
     assert p.loss is not None
     n = p.n if count is None else count
-    most = spread(p.loss) if moved(p) == 2 else p.loss.smooth
+    most = spread(p.loss) if moved(p) == 2 else _length(p.loss)
     return _rounded(p, most, n)
 
 
 def eigenvalue_sensitivity(p: Problem) -> float:
     """By how much an eigenvalue of the mean Hessian over all records moves."""
     assert p.loss is not None
+    if p.loss.network is not None:  # what is enforced of a record's Hessian is its Frobenius norm
+        return _rounded(p, moved(p) * p.loss.frobenius, p.n)
     return _rounded(p, (_range(p.loss) if moved(p) == 2 else 1.0) * p.loss.smooth, p.n)
 
 
+def _length(loss: Loss) -> float:
+    """A bound of a record's Hessian in the Frobenius norm: of c x x^T it is the operator norm."""
+    return loss.smooth if loss.network is None else loss.frobenius
+
+
 def _rounded(p: Problem, most: float, n: int) -> float:
-    """``most``/n and what rounding adds, which is relative to the length C R^2 of the terms, of which ``moved`` are counted."""
+    """``most``/n and what rounding adds, which is relative to the length C R^2 (of a network F) of the terms, of which ``moved``
+    are counted."""
     assert p.loss is not None
-    whole = moved(p) * p.loss.smooth / n
+    whole = moved(p) * _length(p.loss) / n
     extra = sums.sensitivity(whole, n, moved(p), hidden=p.neighbours == "add-remove", terms=_TERMS) - whole
     return math.nextafter((most / n + extra) * (1 + 2.0**-50), math.inf)
 
@@ -71,7 +86,7 @@ def refused(p: Problem, *, lipschitz: bool = True, large: bool = False) -> str |
     if loss is None:
         return "the loss has no certificate"
     if loss.classes > 1:
-        return "its Hessian is that of phi(<w, x>, y), and this loss has several margins"
+        return "its Hessian is that of phi(<w, x>, y) or of a network, and this loss has a margin a class"
     if not (0 < loss.smooth < math.inf and 0 < loss.curve < math.inf):
         return "no bound of a record's Hessian is proved over the enforced record domain"
     if not loss.smooth_penalty:
@@ -88,8 +103,11 @@ def mechanism(p: Problem, count: int | None = None) -> GaussianSymmetric:
 
 
 def mean_hessian(records: Any, p: Problem[Objective], w: Vector, count: int | None = None) -> Vector:
-    """(1/count) sum of phi''(<w, x>, y) x x^T, (d, d), every phi'' in its certified range. Without noise: for the meter alone."""
+    """(1/count) sum of phi''(<w, x>, y) x x^T, (d, d), every phi'' in its certified range; of a network each Hessian within its certified
+    Frobenius norm. Without noise: for the meter alone."""
     assert p.loss is not None
+    if p.loss.network is not None:
+        return p.objective.data_hessian(w, records, p.n if count is None else count)
     total = sums.Sum((w.size, w.size))
     with np.errstate(all="ignore"):
         for x, c in _curvatures(records, p, w):
@@ -102,6 +120,8 @@ def mean_hessian(records: Any, p: Problem[Objective], w: Vector, count: int | No
 
 def product(records: Any, p: Problem[Objective], w: Vector, v: Vector) -> Vector:
     """The mean Hessian times v, (d,), without the matrix."""
+    if isinstance(p.objective, Network):
+        return p.objective.data_product(w, v, records, p.n)
     total = sums.Sum(w.size)
     with np.errstate(all="ignore"):
         for x, c in _curvatures(records, p, w):

@@ -44,7 +44,7 @@ def sensitivity(p: Problem, clip: float) -> float:
     # a score is an inner product of a vertex and a mean gradient with the ridge's: off by (d + 4)u of what it is at most, in both runs
     most = (sums.HIDDEN if p.neighbours == "add-remove" else 1) * slope + p.loss.l2 * l2**2
     return sums.sensitivity(
-        moved(p) * slope / p.n, p.n, moved(p), hidden=p.neighbours == "add-remove", terms=8 * p.loss.classes, beside=(p.d + 4) * most
+        moved(p) * slope / p.n, p.n, moved(p), hidden=p.neighbours == "add-remove", terms=8 * p.loss.rows, beside=(p.d + 4) * most
     )
 
 
@@ -56,6 +56,8 @@ def curvature(p: Problem) -> float:
     assert p.loss is not None
     Q = constraint_set(p.task.over, p.facts).diameter(p.d)
     flat = p.loss.curve * p.facts.get("x_linf", math.inf) ** 2 * (2 * shape(p)[1]) ** 2 + p.loss.l2 * Q**2
+    if p.loss.network is not None and p.loss.network.outputs:  # derivatives in output weights do not fall with the entries of x
+        flat = math.inf
     return float(min((p.loss.smooth + p.loss.l2) * Q**2, flat))
 
 

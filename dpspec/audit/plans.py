@@ -34,7 +34,7 @@ _SPENT = 1e-6  # what a noise spends against its level: bisections stop there
 
 # every field that a document may hold; another one is named and nothing is certified
 _PLAN = ("format_version", "dpspec", "spec", "sha256", "analysis", "status", "guarantee", "risk", "releases", "schedule", "diagnostics")
-_PLAN_MAY = ("files", "inputs", "public")  # what a plan that reads files says beside
+_PLAN_MAY = ("files", "inputs", "public", "influence")  # of plans that read files; what hostile users can move says nothing about privacy
 _RECORD = ("plan_sha256", "mode", "events", "guarantee", "schedule", "outputs")
 _RECORD_MAY = ("format_version", "started", "finished", "environment", "ledger", "files", "inputs", "spec")
 # fmt: off

@@ -73,6 +73,7 @@ def card_json(card: Card) -> dict[str, Any]:
 def command(
     id: Annotated[str | None, typer.Argument(help="an algorithm; none lists all", show_default=False)] = None,
     faults: Annotated[bool, typer.Option("--faults", help="what the published versions get wrong")] = False,
+    measures: Annotated[bool, typer.Option("--measures", help="the measures of error of each task, for `expect` and studies")] = False,
     format: FormatOption = Format.text,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -86,10 +87,17 @@ def command(
 
       dpspec algorithms ldp-iht --faults
 
+      dpspec algorithms --measures
+
       dpspec algorithms --format json
     """
     from dpspec.algorithms.registry import UnknownAlgorithm, cards, get
 
+    if measures:
+        if id is not None or faults:
+            refuse("measures are of tasks, not of an algorithm", "dpspec algorithms --measures")
+        _measures(format)
+        return
     if id is not None:
         try:
             found = [get(id).CARD]
@@ -114,6 +122,28 @@ def command(
 def _of(c: Card) -> str:
     other = others().get(c.id)
     return "" if other is None else f"   [{other.origin}]"
+
+
+def _measures(format: Format) -> None:
+    """Each task with its measures: the first is what a study measures where no target says otherwise."""
+    from dpspec.tasks.registry import tasks
+
+    found = [
+        {
+            "task": t.words[-1],
+            "measures": [{"name": m.name, "is": " ".join((m.of.__doc__ or "").split()), "needs": m.needs} for m in t.measures],
+        }
+        for t in sorted(tasks(), key=lambda t: t.words[-1])
+        if t.measures
+    ]
+    if format is Format.json:
+        emit_json(found)
+        return
+    for task in found:
+        for i, m in enumerate(task["measures"]):
+            mark = "*" if i == 0 else " "
+            say(f"{task['task']:24} {mark} {m['name']:36} against the {m['needs']}")
+    say("\n* what a study measures where no `expect MEASURE <= VALUE` names another")
 
 
 def _card(c: Card) -> None:

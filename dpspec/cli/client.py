@@ -32,6 +32,8 @@ def command(
     """
     from dpspec.collector.export import client_form, device_of
     from dpspec.collector.plans import plan_of
+    from dpspec.compiler.influence import influence
+    from dpspec.report.terminal import influence_line
 
     planned = plan_of(plan)
     form, device = client_form(planned), device_of(planned)
@@ -52,5 +54,7 @@ def command(
             say(f"  rounds: {device.rounds}; a user answers in one of them")
         if g.epsilon is not None:
             say(f"  limit that a device must allow: epsilon = {g.epsilon:g}" + (f", delta = {g.delta:g}" if g.delta else ""))
+        for row in influence(planned.draft):
+            say(f"  {influence_line(row)}")
         if out is not None:
             say(f"written to {out}")

@@ -66,9 +66,9 @@ def command(
         if serve is not None:
             _serve(planned, kept, serve, quiet)
         body = _closed(planned, kept, rounds, partial, out)
-    from dpspec.collector.closing import influence
+    from dpspec.compiler.influence import influence
 
-    shown = {**body, "added": dict(added), "influence": influence(planned, device, malicious)}
+    shown = {**body, "added": dict(added), "influence": influence(planned.draft, malicious)}
     record = shown.pop("made")
     if format is Format.json:
         emit_json({**shown, "record": None if record is None else record.to_json()})
@@ -141,7 +141,7 @@ def _closed(planned: Any, kept: Any, rounds: Path | None, partial: bool, out: Pa
 
 
 def _show(shown: dict[str, Any], record: Any, color: bool) -> None:
-    from dpspec.report.terminal import record_text
+    from dpspec.report.terminal import influence_line, record_text
 
     for reason, count in shown["added"].items():
         say(f"{count:>12,}  {reason}")
@@ -149,7 +149,6 @@ def _show(shown: dict[str, Any], record: Any, color: bool) -> None:
     which = f"round {at} of {shown['rounds']}" if shown["rounds"] > 1 else "the plan"
     say(f"{which} has {shown['users'][-1]:,} of {shown['needed'][at - 1]:,} reports")
     for row in shown["influence"]:
-        who = "one user moves" if row["malicious"] == 1 else f"{row['malicious']:,} users move"
-        say(f"{who} the mean of {row['draw']} by at most {row['moves']:.3g} (l2), whatever is sent")
+        say(influence_line(row))
     if record is not None:
         say("\n" + record_text(record.to_json(), color=color))

@@ -39,7 +39,14 @@ def command(
     vary: Annotated[
         list[str] | None, typer.Option("--vary", help="NAME=VALUE,VALUE,...: a sweep; repeat for a grid", show_default=False)
     ] = None,
-    compare: Annotated[str | None, typer.Option("--compare", help="ID,ID,...: these algorithms side by side", show_default=False)] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            "--compare",
+            help="ID,ID,...: these algorithms side by side; references too",
+            show_default=False,
+        ),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="few trials and the ends of each sweep: a look, not a result")] = False,
     until: Annotated[
         float | None,
@@ -113,7 +120,7 @@ def command(
         stop(INTERRUPTED)
     if any(p["bound"] is not None and p["bound"]["holds"] is False for p in body["points"]):
         stop(FINDINGS)
-    if any(p["target"] is not None and not p["target"]["met"] for p in body["points"]):
+    if any(p["target"] is not None and p["target"]["verdict"] == "missed" for p in body["points"]):
         stop(FINDINGS)
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -21,6 +19,9 @@ from dpspec.numeric.rules import of_form as rule_of
 from dpspec.privacy.channels.protocol import Channel
 from dpspec.privacy.forms import FormError, made, noise_of, spent_of
 from dpspec.privacy.wire import Codec, WireError, codec
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FORMAT: Final = "dpspec-client"
 ROUND_FORMAT: Final = "dpspec-round"
@@ -191,7 +192,10 @@ def _mixes(rule: Rule) -> bool:
 def _json(source: str | Path | Mapping[str, Any]) -> Any:
     if isinstance(source, Mapping):
         return source
-    return json.loads(Path(source).read_text(encoding="utf-8"))
+    import json
+
+    with open(source, encoding="utf-8") as file:
+        return json.load(file)
 
 
 def _only(form: Any, names: set[str], what: str) -> Mapping[str, Any]:
@@ -334,9 +338,10 @@ def read_state(source: str | Path | Mapping[str, Any], device: Device) -> RoundS
     """The state of a round for a device. Raises :class:`ClientError` where it is of another plan, of a round that the plan has not, or is
     not made of the finite arrays that the plan's clients ask for. What the arrays say cannot weaken a report: a channel takes any value."""
     try:
-        form = _only(_json(source), {"format", "version", "plan", "round", "told"}, "a state")
-    except json.JSONDecodeError as problem:
+        data = _json(source)
+    except ValueError as problem:
         raise ClientError(f"the state is not understood: {problem}") from None
+    form = _only(data, {"format", "version", "plan", "round", "told"}, "a state")
     if (form["format"], form["version"]) != (ROUND_FORMAT, VERSION):
         raise ClientError(f"this client reads {ROUND_FORMAT} {VERSION}, not {form['format']!r:.40} {form['version']!r:.40}")
     if _hash(form["plan"]) != device.plan:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +14,9 @@ from dpspec.models.features import Vector
 from dpspec.numeric.norms import Entries
 from dpspec.numeric.rules import enforced
 from dpspec.privacy.noise import SecureNoise
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def report(device: Device, record: Any, *, state: RoundState | None = None, token: bytes | None = None) -> bytes:
@@ -100,7 +102,7 @@ class Client:
     """
 
     def __init__(self, device: Device, *, answered: str | Path | None = None) -> None:
-        self.device, self._file, self._done = device, None if answered is None else Path(answered), False
+        self.device, self._file, self._done = device, None if answered is None else os.fspath(answered), False
 
     def report(self, record: Any, *, state: RoundState | None = None, token: bytes | None = None) -> bytes:
         """As :func:`report`, once. Raises :class:`ClientError` at the second call, whatever the round or the plan's state."""

@@ -49,6 +49,9 @@ class Absent:
     def blocks(self, size: int = 0) -> Iterator[Any]:
         return iter(())
 
+    def slice(self, start: int, stop: int) -> Absent:
+        return self
+
     def rounds(self, T: int) -> Iterator[Any]:
         for _ in range(T):
             yield np.empty((0, self.d)), np.empty(0)
@@ -155,15 +158,3 @@ def _outcome(collected: Collected, rounds: int) -> tuple[list[dict[str, Any]], d
         events += [{"release": release.release.name, **event} for event in meter.close()]
         outputs[release.release.name] = of(release.release.task).arrays(estimate, problem)
     return events, outputs
-
-
-def influence(plan: Plan, device: Device, malicious: int) -> list[dict[str, Any]]:
-    """What ``malicious`` users can move, whatever bytes they send: each draw's mean by at most malicious*reach/users in l2 norm, reach the
-    largest distance of two valid reports. An honest user's report has the same reach: it is that of the noise."""
-    sizes = batch_sizes(plan, device)
-    rows = []
-    for draw in device.draws:
-        reach = draw.codec.reach()
-        moves = malicious * reach / min(sizes)
-        rows.append({"draw": draw.name, "reach": reach, "users": min(sizes), "malicious": malicious, "moves": moves})
-    return rows

@@ -8,6 +8,7 @@ leave it: authors speak of either, so one is false only where both samples refut
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -31,7 +32,7 @@ _KNOWN: dict[str, tuple[int, Mapping[int, str | None]]] = {}
 
 def held_against_the_law(draft: Draft[Stage]) -> Draft[Stage]:
     """The draft with DP225 for each assumption that the law of the ``simulate`` block refutes, and ``tested`` for the others."""
-    asked = [i for i, a in enumerate(draft.analysis.assume) if _test(a) and not _loss(a)]
+    asked = [i for i, a in enumerate(draft.analysis.assume) if _test(a)]
     if not asked or not draft.analysis.simulate or "d" not in draft.facts or "n" not in draft.facts or draft.failed:
         return draft
     key = _key(draft)
@@ -65,17 +66,17 @@ def said(a: Assumption) -> str:
 
 
 def _test(a: Assumption) -> str:
-    word = ASSUMPTIONS.get(assumed(a.name, a.of))
-    return "" if word is None else word.test
-
-
-def _loss(a: Assumption) -> bool:
-    return target(assumed(a.name, a.of), a.of) == "gradient"
+    """The procedure that decides an assumption, or nothing: of gradients none does, and what a certificate decides is tested where it is
+    said of the population alone."""
+    name = assumed(a.name, a.of)
+    word, of = ASSUMPTIONS.get(name), target(name, a.of)
+    return "" if word is None or of == "gradient" or (word.loss and of != "population") else word.test
 
 
 def _key(draft: Draft[Stage]) -> str:
     a = draft.analysis
-    text = json.dumps([x.model_dump(mode="json") for x in (*a.simulate, *a.assume, *a.data.domains)], sort_keys=True)
+    tasks = [r.task for r in a.releases if hasattr(r.task, "loss")]
+    text = json.dumps([x.model_dump(mode="json") for x in (*a.simulate, *a.assume, *a.data.domains, *tasks)], sort_keys=True)
     used = {k: str(v) for k, v in draft.facts.items() if k == "d" or re.search(rf'"{re.escape(k)}"', text)}
     return text + json.dumps(used, sort_keys=True)
 
@@ -87,6 +88,7 @@ def _answers(draft: Draft[Stage], asked: list[int]) -> tuple[int, Mapping[int, s
     from dpspec.data.laws import Simulation
     from dpspec.data.records import Records
     from dpspec.data.refute import ON_ROWS, ON_SAMPLE, Sample
+    from dpspec.data.refute_loss import ON_LOSS
 
     d = int(draft.facts["d"])
     size = min(MOST, max(FEWEST, NUMBERS // max(d, 1)))
@@ -116,7 +118,9 @@ def _answers(draft: Draft[Stage], asked: list[int]) -> tuple[int, Mapping[int, s
         test, of = _test(a), target(assumed(a.name, a.of), a.of)
         reasons = []
         for sample in samples:
-            if test in ON_SAMPLE:
+            if test in ON_LOSS:
+                reasons += [_call(ON_LOSS[test], c, values) for c in _curves(draft, sample)]
+            elif test in ON_SAMPLE:
                 if test == "sparse" and of != "theta":
                     continue
                 reasons.append(_call(ON_SAMPLE[test], sample, values))
@@ -127,6 +131,29 @@ def _answers(draft: Draft[Stage], asked: list[int]) -> tuple[int, Mapping[int, s
     return size, answers
 
 
+def _curves(draft: Draft[Stage], sample: Any) -> list[Any]:
+    """The losses of the releases on a sample, those of one margin; the law's weights are its theta or w."""
+    import numpy as np
+
+    from dpspec.algorithms.objective import Objective
+    from dpspec.compiler.certify import binding_of
+    from dpspec.compiler.draft import Certified
+    from dpspec.data.refute_loss import Curve
+    from dpspec.tasks.registry import of
+
+    star = next((np.asarray(sample.parameters[k], dtype=float) for k in ("theta", "w") if k in sample.parameters), None)
+    found = []
+    for release in draft.releases:
+        if not isinstance(release, Certified) or release.problem.loss is None:
+            continue
+        objective = of(release.problem.task).bind(binding_of(draft, release, release.problem))
+        if isinstance(objective, Objective):
+            fits = star is not None and star.shape == (sample.x.shape[1],)
+            radius = float(release.problem.facts.get("w_radius", math.inf))
+            found.append(Curve(objective.phi, objective.slope, sample.x, sample.y, objective.l2, star if fits else None, radius))
+    return found
+
+
 _UNFIT: Final = "?"
 
 
@@ -134,8 +161,9 @@ def _call(test: Callable[..., str | None], rows: Any, values: list[float]) -> st
     """The test with the declared constants; `_UNFIT` where the author states fewer than it needs."""
     import inspect
 
-    wanted = len(inspect.signature(test).parameters) - 1
-    return _UNFIT if len(values) < wanted else test(rows, *values[:wanted])
+    parameters = list(inspect.signature(test).parameters.values())[1:]
+    needed = sum(p.default is inspect.Parameter.empty for p in parameters)
+    return _UNFIT if len(values) < needed else test(rows, *values[: len(parameters)])
 
 
 def _noise(laws: tuple[Law, ...]) -> tuple[Law, ...] | None:

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from dpspec.algorithms.card import Bound
 from dpspec.compiler.centred import centred, why_centred
+from dpspec.compiler.conditions import condition_words, failing
 from dpspec.compiler.draft import Bounded, Calibrated, Draft, Path, Resolved, Target, known
 from dpspec.compiler.measures import hint
 from dpspec.compiler.resolve import number
@@ -73,8 +74,15 @@ def _warnings(release: Calibrated) -> tuple[str, ...]:
 
 
 def environment(release: Calibrated) -> dict[str, float]:
-    """Names a bound's expression may use: facts, numeric tunables, and each draw's noise scale as ``<draw>_scale``."""
-    return formulas.environment(release.problem.facts, release.tunables, release.tree, release.calibrated.levels)
+    """Names a bound's expression may use: facts, numeric tunables, each draw's noise scale as ``<draw>_scale``, and the certified constants
+    of the loss where none of those has their letter: L, B (smoothness, the ridge's too), lam (strong convexity), D (radius of the set)."""
+    known = formulas.environment(release.problem.facts, release.tunables, release.tree, release.calibrated.levels)
+    loss, found = release.problem.loss, {}
+    if loss is not None:
+        found = {"L": loss.lipschitz, "B": loss.smooth + loss.l2, "lam": loss.strongly_convex}
+    if "w_radius" in release.problem.facts:
+        found["D"] = float(release.problem.facts["w_radius"])
+    return {**{k: v for k, v in found.items() if math.isfinite(v) and v > 0}, **known}
 
 
 def _conditions(draft: Draft[Calibrated], release: Calibrated, measure: str) -> tuple[str, ...]:
@@ -132,28 +140,48 @@ def _values(draft: Draft[Calibrated], release: Calibrated) -> Iterator[BoundValu
             numbers = dict(explicit(release.problem, release.tunables, release.calibrated))
         except ArithmeticError:  # a bound beyond the doubles bounds nothing
             numbers = {}
+    terms = bound_terms(release)
     for b in release.module.CARD.bounds:
+        outside, undecided = failing(draft, release, b, env)
+        measure = normal(b.measure)
         yield BoundValue(
-            measure=normal(b.measure),
+            measure=measure,
             kind=b.kind,
             type=b.type,
             expression=b.expression,
-            value=_value(b, env, numbers),
+            value=None if outside else _value(b, {**env, **terms.get(b.theorem, {})}, numbers, own=b.theorem in terms),
             probability=formulas.value(b.probability, env) if b.probability else None,
             status=b.status,
             theorem=b.theorem,
-            conditions=b.conditions,
-            holds_if=_conditions(draft, release, normal(b.measure)),
+            conditions="; ".join(x for x in (*condition_words(b), b.conditions) if x),
+            holds_if=(*undecided, *_conditions(draft, release, measure)),
             regime=b.regime,
             least_n=begins(b.regime, env),
+            outside=outside,
+            trivial=of(release.problem.task).ceiling(release.problem, measure),
+            floor=formulas.value(b.floor, {**env, **terms.get(b.theorem, {})}) if b.floor else None,
         )
 
 
-def _value(b: Bound, env: Mapping[str, float], numbers: Mapping[str, float] | None) -> float | None:
-    """``numbers``: the module's own values by theorem (a bound that it leaves out does not apply here); without them the expression's."""
+def bound_terms(release: Calibrated) -> Mapping[str, Mapping[str, float]]:
+    """Values of the names that a card's explicit bounds define, by theorem; of each that applies here."""
+    if not hasattr(release.module, "bound_terms"):
+        return {}
+    try:
+        return dict(release.module.bound_terms(release.problem, release.tunables, release.calibrated))
+    except ArithmeticError:
+        return {}
+
+
+def _value(b: Bound, env: Mapping[str, float], numbers: Mapping[str, float] | None, *, own: bool) -> float | None:
+    """The expression's number. ``numbers``: what the module itself computes, by theorem: a bound that it leaves out does not apply here,
+    and where the names of the expression have no values (``own``: the module gives them) it is the value."""
     if b.kind == "order":
         return None
-    return formulas.value(b.expression, env) if numbers is None else numbers.get(b.theorem)
+    if numbers is not None and b.theorem not in numbers:
+        return None
+    found = formulas.value(b.expression, env) if own or numbers is None else None
+    return found if found is not None or numbers is None else numbers[b.theorem]
 
 
 def _target(

@@ -134,7 +134,7 @@ def _problem(draft: Draft[Resolved], release: Proved) -> Problem:
     a = draft.analysis
     facts: dict[str, float] = {name: float(value) for name, value in draft.facts.items()}
     if "d" in facts:
-        facts.update(features=facts["d"], d=facts["d"] * (1 if release.certificate is None else release.certificate.classes))
+        facts.update(features=facts["d"], d=_weights(release.certificate, facts["d"]))
     if release.release.part is not None and "n" in facts:
         start, stop = part_rows(draft, release.index)
         facts["n"] = float(stop - start)
@@ -177,9 +177,32 @@ def _problem(draft: Draft[Resolved], release: Proved) -> Problem:
         domains=draft.domains,
         goal=goal,
         public=vectors(draft, release.index),
+        rows=contributions(draft)[0],
+        groups=contributions(draft)[1],
     )
     found = of(problem.task).facts(binding_of(draft, release, problem))
     return replace(problem, facts={**facts, **found}) if found else problem
+
+
+def contributions(draft: Draft[Any]) -> tuple[int, int]:
+    """How much of one unit counts, rows and groups: 1 row where a record is one."""
+    data = draft.analysis.data
+    if not data.identified or data.rows is None:
+        return 1, 1
+    try:
+        rows = int(evaluate(data.rows, draft.facts))
+        return rows, rows if data.groups is None else int(evaluate(data.groups, draft.facts))
+    except (Unbound, NotANumber):  # it has been reported
+        return 1, 1
+
+
+def _weights(certificate: Certificate | None, features: float) -> float:
+    """How many weights a release of that many features has."""
+    if certificate is None:
+        return features
+    if certificate.network is not None:
+        return float(certificate.network.size(int(features)))
+    return features * certificate.classes
 
 
 def _of_hessians(loss: Loss) -> dict[str, float]:
@@ -248,6 +271,8 @@ def _loss(certificate: Certificate) -> Loss:
         least_curve=float(certificate.least_curve),
         hessian=certificate.hessian,
         error=certificate.error,
+        network=certificate.network,
+        frobenius=float(certificate.frobenius),
     )
 
 

@@ -40,7 +40,7 @@ class Change:
 DELTA: Final = 1e-6
 
 #: What the plan says in other words elsewhere, or says of itself: no difference here is one of meaning.
-_APART: Final = ("format_version", "dpspec", "sha256", "diagnostics")
+_APART: Final = ("format_version", "dpspec", "sha256", "diagnostics", "influence")
 _TOP: Final = (*_APART, "spec", "analysis", "status", "guarantee", "risk", "releases", "files", "schedule")
 #: Of the lossless schedule: what it repeats of the guarantee and the spec, and what it adds.
 _SCHEDULE: Final = ("version", "model", "unit", "protects", "relation", "n", "budget", "parts", "tree")
@@ -262,7 +262,7 @@ def _by_role(files: Any) -> dict[str, Mapping[str, Any]] | None:
 #: Fields of the analysis that other parts of the plan speak for.
 _ELSEWHERE: Final = {
     "name",
-    *("data.status", "data.unit", "data.neighbours"),
+    *("data.status", "data.unit", "data.identified", "data.neighbours"),
     *("privacy.model", "privacy.labels_only", "privacy.attribute", "privacy.epsilon", "privacy.delta", "privacy.rho", "privacy.mu"),
     *("releases.name", "releases.task", "releases.by"),
 }

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dpspec.compiler.draft import Bounded, Draft, ReleaseDraft
+from dpspec.compiler.influence import influence
 from dpspec.compiler.passes import compiled
 from dpspec.lang.source import Parsed
 from dpspec.privacy.schedule import Sampled, Tree, leaves
@@ -117,6 +118,7 @@ class Plan:
             "releases": [_whole(r) for r in self.releases],
             "files": self.files,
             "schedule": schedule_json(self.draft),
+            "influence": influence(self.draft),
             "diagnostics": [d.to_json() for d in self.diagnostics],
         }
 
@@ -274,7 +276,7 @@ def schedule_json(draft: Draft) -> dict[str, Any]:
     return {
         "version": SCHEDULE_VERSION,
         "model": a.privacy.model,
-        "unit": a.data.unit,
+        "unit": unit(a),
         "protects": protected(a),
         "relation": relation(draft),
         "n": int(draft.facts["n"]),
@@ -282,6 +284,13 @@ def schedule_json(draft: Draft) -> dict[str, Any]:
         "parts": parts or None,
         "tree": to_json(tree, levels),
     }
+
+
+def unit(a: Analysis) -> str:
+    """Whose participation is hidden: by the author's word alone where a record is one unit, and otherwise with the column by which the
+    executor tells units apart. Two analyses with one word and other columns, or none, promise something to other people: they are
+    compared, added up in a ledger and asked for by a policy as two units."""
+    return f"{a.data.unit} identified by {a.data.identified}" if a.data.identified else a.data.unit
 
 
 def protected(a: Analysis) -> str:
@@ -325,7 +334,7 @@ def _guarantee(draft: Draft, check: bool) -> CheckedGuarantee:
         rho=finite(g.rho),
         mu=finite(g.mu),
         neighbours=draft.neighbours,
-        unit=a.data.unit,
+        unit=unit(a),
         protects=protected(a),
         accountant=draft.whole.accountant,
         checked_by=checked_by,
@@ -337,7 +346,7 @@ def _risk(draft: Draft) -> tuple[str, ...]:
     from dpspec.theory.attackers import sentences
 
     a = draft.analysis
-    return sentences(draft.whole.guarantee, model=a.privacy.model, protects=protected(a), unit=a.data.unit)
+    return sentences(draft.whole.guarantee, model=a.privacy.model, protects=protected(a), unit=unit(a))
 
 
 def write(plan: Plan, file: Path) -> None:

@@ -116,7 +116,7 @@ def implies(p: Promise, q: Promise) -> bool:
     """Does every mechanism that keeps ``p`` keep ``q``?"""
     if q.status == "public":  # public data are promised nothing
         return True
-    if p.status == "public" or p.unit.casefold() != q.unit.casefold():
+    if p.status == "public" or _people(p.unit) != _people(q.unit):
         return False
     if MODELS.index(p.model) < MODELS.index(q.model):
         return False
@@ -124,6 +124,12 @@ def implies(p: Promise, q: Promise) -> bool:
         return False
     times = _steps(p.neighbours, q.neighbours)
     return times is not None and all(any(_carried(s, t, times) for s in p.statements) for t in q.statements)
+
+
+def _people(unit: str) -> tuple[str, str]:
+    """The word for a unit, in any case, and the column that tells units apart, whose name is as it is written."""
+    word, _, column = unit.partition(" identified by ")
+    return word.casefold(), column
 
 
 def _steps(old: str, new: str) -> int | None:

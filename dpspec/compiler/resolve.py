@@ -160,6 +160,7 @@ def _relation(draft: Draft[Resolved]) -> Draft[Resolved]:
             path=("data", "neighbours"),
             help="neighbours replace-one",
         )
+    draft = _identified(draft)
     if a.data.neighbours != "add-remove":
         return draft
     if a.privacy.model != "central":
@@ -177,6 +178,42 @@ def _relation(draft: Draft[Resolved]) -> Draft[Resolved]:
                 path=("releases", i, "part"),
                 help="neighbours replace-one or zero-out, or share the budget instead (share 1/2)",
             )
+    return draft
+
+
+def _identified(draft: Draft[Resolved]) -> Draft[Resolved]:
+    """Where a unit has several records, neighbours differ in all of its records: how many there are is private, and so is n."""
+    a = draft.analysis
+    if not a.data.identified:
+        return draft
+    if a.privacy.model != "central":
+        return draft.report(
+            "DP306",
+            f"under {a.privacy.model} each record reports for itself, and no one gathers those of one {a.data.unit}",
+            path=("data", "identified"),
+            help=f"one row a {a.data.unit} before it reports, or privacy central",
+        )
+    if a.privacy.labels_only or a.privacy.attribute:
+        return draft.report(
+            "DP306",
+            f"all records of one {a.data.unit} are protected together, not a label or an attribute alone",
+            path=("data", "identified"),
+            help="leave `labels only` and `attribute` out",
+        )
+    if a.privacy.online:
+        return draft.report(
+            "DP306",
+            f"which rows of one {a.data.unit} are kept is drawn from all of them, and `online` sees one at a time",
+            path=("data", "identified"),
+            help="leave `online` out",
+        )
+    if a.data.neighbours != "add-remove":
+        return draft.report(
+            "DP306",
+            f"how many rows a {a.data.unit} has is private, so how many there are in all is not public, as {a.data.neighbours} has it",
+            path=("data", "neighbours"),
+            help="neighbours add-remove",
+        )
     return draft
 
 

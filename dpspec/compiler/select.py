@@ -10,21 +10,26 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import ModuleType
+from typing import TypeAlias
 
-from dpspec.algorithms.card import Card, Need, Problem, Tunables
+from dpspec.algorithms.card import Card, Goal, Need, Problem, Tunables
 from dpspec.compiler.calibrate import relation, solved
 from dpspec.compiler.certify import binding_of, domain_path, enforced
 from dpspec.compiler.draft import AssumptionStatus, Candidate, Certified, Chosen, Draft, Path, Setting, known
 from dpspec.compiler.resolve import domain_of
 from dpspec.compiler.tunables import Refusal, resolve_tunables
 from dpspec.data.files import Corners
+from dpspec.measures.measure import normal
 from dpspec.numeric.norms import OutOfRange
 from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Sequence, Tree, has_attributes
 from dpspec.spec.assumptions import gives
+from dpspec.spec.expr import Name
 from dpspec.spec.model import Polytope
 from dpspec.spec.words import BUDGETS, LOSS_CLAIMS
 from dpspec.tasks.protocol import Refusal as Asked
 from dpspec.tasks.registry import of
+from dpspec.theory.bounds import BoundValue, guaranteed
+from dpspec.theory.formulas import numeric, value
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +183,13 @@ def _rank(choice: Choice) -> tuple[int, float, str]:
     return (0 if c.eligible else 1 if c.code != "task" else 2, error, c.id)
 
 
+def _counting() -> list[str]:
+    """The algorithms whose sensitivities know several rows a unit."""
+    from dpspec.algorithms.registry import all_modules
+
+    return [module.CARD.id for module in all_modules() if module.CARD.contributions]
+
+
 #: A slope whose square and products with it leave the doubles. Noise of that size leaves nothing anyway.
 STEEP = 1e100
 
@@ -197,11 +209,18 @@ def consider(draft: Draft[Certified], release: Certified, module: ModuleType) ->
         return refuse(found.message, code=found.code, help=found.help, place=(*release.path, *found.place))
     if problem.model not in card.models:
         return refuse(f"it works under {' and '.join(card.models)}, not under {problem.model}", help=f"privacy {card.models[0]}")
+    if problem.rows > 1 and not card.contributions:
+        unit = draft.analysis.data.unit
+        return refuse(
+            f"its sensitivity is that of one row, and {problem.rows} rows of one {unit} count",
+            code="DP407",
+            help=f"at most 1 rows a {unit}; {', '.join(_counting())} count several",
+        )
     if release.certificate is not None and not release.certificate.exact_regulariser:
         return refuse(
             "the loss has a term without x and y that is neither c*|w|^2, c*|w|_1 nor the first c*group(w, ...)",
             code="DP407",
-            help="write ridge or l1 terms" if problem.loss is not None and problem.loss.classes > 1 else "write ridge, l1 or group terms",
+            help="write ridge or l1 terms" if problem.loss is not None and problem.loss.several else "write ridge, l1 or group terms",
         )
     if "online" in problem.modifiers and not getattr(module, "ONLINE", False):
         return refuse(
@@ -228,7 +247,8 @@ def consider(draft: Draft[Certified], release: Certified, module: ModuleType) ->
     try:
         if STEEP < lipschitz < math.inf and any(s.name == "lipschitz" and s.role == "privacy" for s in statuses):
             raise OverflowError
-        return _served(draft, release, module, problem, tunables, settings, statuses, refuse)
+        choice = _served(draft, release, module, problem, tunables, settings, statuses, refuse)
+        return _for_the_target(draft, release, choice, lambda t, s: _served(draft, release, module, problem, t, s, statuses, refuse))
     except ArithmeticError:  # a product of finite constants that no double holds
         steep = f": the slope of the loss reaches {lipschitz:.3g}" if 1e30 < lipschitz < math.inf else ""
         return refuse(
@@ -236,6 +256,47 @@ def consider(draft: Draft[Certified], release: Certified, module: ModuleType) ->
             code="DP407",
             help="a smaller set after `over`, a smaller domain, or a loss that grows less",
         )
+
+
+#: Serves a release with these settings.
+_Serve: TypeAlias = Callable[[Tunables, Mapping[str, Setting]], Choice]
+
+
+def _for_the_target(draft: Draft[Certified], release: Certified, choice: Choice, serve: _Serve) -> Choice:
+    """The choice with the settings of its card that promise more for the target of the spec, where the default ones miss it or promise
+    nothing: a target keeps its certificate as the default's way changes with n."""
+    goal, by = release.problem.goal, release.release.by
+    if choice.chosen is None or goal is None:
+        return choice
+    card: Card = choice.chosen.module.CARD
+    options = by.options if by.algorithm != "auto" else ()
+    if not card.certified or {name for name, _ in options} & {*card.certified, *card.settled}:
+        return choice
+    now = _promised(choice.chosen, goal)
+    if now is not None and now <= goal.at_most:
+        return choice
+    words = tuple((name, Name(word)) for name, word in card.certified.items())
+    resolved = resolve_tunables(card, release.problem, (*options, *words))
+    if isinstance(resolved, Refusal):
+        return choice
+    tunables, settings = resolved
+    for name, word in card.certified.items():
+        settings[name] = Setting(word, word, "the default has no bound that meets the target")
+    other = serve(tunables, settings)
+    then = None if other.chosen is None else _promised(other.chosen, goal)
+    return choice if then is None or (now is not None and now <= then) else other
+
+
+def _promised(chosen: Chosen, goal: Goal) -> float | None:
+    """What the proved explicit bounds promise for a target."""
+    if not hasattr(chosen.module, "explicit_bounds"):
+        return None
+    numbers = chosen.module.explicit_bounds(chosen.problem, chosen.tunables, chosen.alone)
+    found = []
+    for b in chosen.module.CARD.bounds:
+        chance = value(b.probability, {**chosen.problem.facts, **numeric(chosen.tunables)}) if b.probability else None
+        found.append(BoundValue(normal(b.measure), b.kind, b.type, b.expression, numbers.get(b.theorem), chance, b.status, b.theorem))
+    return guaranteed(found, goal.measure, goal.probability)
 
 
 def _served(
@@ -253,8 +314,9 @@ def _served(
     assert draft.budget is not None  # `select` asks nobody without one
     card: Card = module.CARD
     reason = module.accepts(problem, tunables)
-    if reason is None and problem.loss is not None and problem.loss.classes > 1 and card.margins == "one":
-        reason = "it needs a loss of one margin <w, x>, and multinomial(K) has one a class"
+    if reason is None and problem.loss is not None and problem.loss.several and card.margins == "one":
+        which = "multinomial(K) has one a class" if problem.loss.network is None else "this network has one a hidden unit"
+        reason = f"it needs a loss of one margin <w, x>, and {which}"
     if reason is not None:
         return refuse(reason, code="DP407")
     try:

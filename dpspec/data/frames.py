@@ -213,14 +213,15 @@ def read_sklearn(name: str) -> Frame:
     return Frame(names, int(bunch.data.shape[0]), f"sklearn {word}", matrix=bunch.data, y=bunch.target)
 
 
-def from_memory(memory: Any, where: str = "the data in memory", width: int | None = None) -> Frame:
+def from_memory(memory: Any, where: str = "the data in memory", width: int | None = None, words: frozenset[str] = frozenset()) -> Frame:
     """Arrays, frames and tables by what they can do; no library is imported that the caller has not imported.
 
-    ``width``: how many columns a list has that holds no row.
+    ``width``: how many columns a list has that holds no row. ``words``: the columns whose cells are spelled, not counted with
+    (:func:`spelled`).
     """
     if isinstance(memory, tuple) and len(memory) in (2, 3):
         x, y, *rest = memory
-        return _beside(from_memory(x, where, width), where, y, rest[0] if rest else None)
+        return _beside(from_memory(x, where, width, words), where, y, rest[0] if rest else None)
     if is_sparse(memory):
         return _from_sparse(memory, where)
     if isinstance(memory, Mapping):
@@ -229,13 +230,14 @@ def from_memory(memory: Any, where: str = "the data in memory", width: int | Non
             fail("DP515", f"{where}: x, y or public_x comes twice, in upper and lower case", "leave one of them out")
         rows = "x" in lower and (np.ndim(lower["x"]) != 1 or (isinstance(lower["x"], list) and not lower["x"] and width is not None))
         if rows and set(lower) <= {"x", "y", "public_x"}:
-            return _beside(from_memory(lower["x"], where, width), where, lower.get("y"), lower.get("public_x"))
+            return _beside(from_memory(lower["x"], where, width, words), where, lower.get("y"), lower.get("public_x"))
         from pyarrow import ArrowException, table
 
         built = None
+        memory = {str(k): spelled(v) if str(k) in words else v for k, v in memory.items()}
         for read in (lambda column: np.asarray(unmasked(column)), _numeric):
             try:
-                built = table({str(k): read(v) for k, v in memory.items()})
+                built = table({k: read(v) for k, v in memory.items()})
                 break
             except MemoryError:  # the library's own is an ArrowException as well
                 raise
@@ -273,6 +275,7 @@ def from_memory(memory: Any, where: str = "the data in memory", width: int | Non
         if len(set(names)) != len(names):
             fail("DP516", f"{where} has two columns of one name", "rename one of them")
         memory = memory.set_axis(list(names), axis=1)
+        memory = memory.assign(**{name: spelled(memory[name]) for name in names if name in words and memory[name].dtype.kind == "O"})
         built = None
         with suppress(ArrowException, ValueError, TypeError, OverflowError):
             built = Table.from_pandas(memory, preserve_index=False)
@@ -286,7 +289,7 @@ def from_memory(memory: Any, where: str = "the data in memory", width: int | Non
     if isinstance(memory, list) and not memory and width is not None:
         memory = np.empty((0, width))
     if isinstance(memory, (np.ndarray, list)):
-        return _from_array(memory, where)
+        return _from_array(memory, where, words)
     fail("DP515", f"{where}: objects of type {type(memory).__name__} cannot be read", "hand over an array, a pair (X, y), or a frame")
 
 
@@ -331,7 +334,14 @@ def unmasked(a: Any) -> Any:
         return a
     if a.dtype.kind in "fiub":
         return np.ma.filled(a.astype(np.promote_types(a.dtype, np.float64)), np.nan)
-    return np.ma.filled(a.astype(object), None)
+    return _nothing_masked(a)
+
+
+def _nothing_masked(a: Any) -> Any:
+    """A masked array as objects, None under its mask (to fill with None means to fill with the array's own default)."""
+    found = np.array(np.ma.getdata(a), dtype=object)
+    found[np.ma.getmaskarray(a)] = None
+    return found
 
 
 def doubles(a: Any) -> Any:
@@ -353,6 +363,42 @@ def doubles(a: Any) -> Any:
     return found.reshape(a.shape)
 
 
+def spelled(column: Any) -> Any:
+    """A list, a masked array or an array of objects as the words of its cells, None where one is missing: equal numbers alike, whatever
+    their types, and different ones apart, however long they are. Read as numbers, an identifier of twenty digits would be rounded to
+    that of somebody else, and how one cell is written would decide how all others are read. Other columns, and those with cells that are
+    neither words, numbers nor dates, as they are."""
+    import datetime
+
+    plain = isinstance(column, (list, tuple, np.ma.MaskedArray)) or getattr(column, "dtype", None) == np.dtype(object)
+    if not plain or np.ndim(column) != 1:
+        return column
+    cells = _nothing_masked(column) if isinstance(column, np.ma.MaskedArray) else column
+    found = np.empty(len(cells), dtype=object)
+    for i, v in enumerate(cells):
+        if v is None or type(v).__name__ in ("NAType", "NaTType"):
+            found[i] = None
+        elif isinstance(v, (bool, np.bool_)):
+            found[i] = str(bool(v)).lower()
+        elif isinstance(v, (Real, Decimal)):
+            found[i] = _digits(v)
+        elif isinstance(v, (str, datetime.date)):
+            found[i] = str(v)
+        else:
+            return column
+    return found
+
+
+def _digits(v: Any) -> str | None:
+    """A number in digits, a whole one without a point whatever its type; None for a NaN."""
+    if v.is_nan() if isinstance(v, Decimal) else v != v:
+        return None
+    try:
+        return str(int(v)) if v == int(v) else str(v)
+    except (OverflowError, ValueError):  # an infinity; more digits than Python writes
+        return hex(v) if isinstance(v, int) else str(v)
+
+
 def _numeric(column: Any) -> Any:
     """A column as it is, or as doubles where it is an array of objects that are all numbers, or of wider ones."""
     a = np.asarray(unmasked(column))
@@ -362,12 +408,12 @@ def _numeric(column: Any) -> Any:
     return a if made is None else made
 
 
-def _from_array(memory: Any, where: str) -> Frame:
+def _from_array(memory: Any, where: str, words: frozenset[str] = frozenset()) -> Frame:
     a: Any = None
     with suppress(ValueError):
         a = np.asarray(unmasked(memory))
     if a is not None and a.dtype.names:
-        return from_memory({name: a[name] for name in a.dtype.names}, where)
+        return from_memory({name: a[name] for name in a.dtype.names}, where, words=words)
     if a is not None and a.ndim == 1:
         a = a[:, None]
     if a is None or a.ndim != 2:

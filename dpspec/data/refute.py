@@ -184,6 +184,17 @@ def incoherence(rows: Array, most: float) -> str | None:
     return None if found is None else f"coordinates {min(i, j) + 1} and {max(i, j) + 1} correlate by {found:.4g}, above {most:g}"
 
 
+def rip(rows: Array, delta: float) -> str | None:
+    """(1 - delta) |w|^2 <= E <w, x>^2 <= (1 + delta) |w|^2, judged along single coordinates, which are sparse for every k"""
+    first, second = _halves(rows**2)
+    means = first.mean(axis=0)
+    for j, limit in ((int(means.argmin()), {"below": 1 - delta}), (int(means.argmax()), {"above": 1 + delta})):
+        found = _beyond(second[:, j], **limit)
+        if found is not None:
+            return f"the mean square of coordinate {j + 1} is {found:.4g}"
+    return None
+
+
 def small_ball(rows: Array, p: float, r: float) -> str | None:
     """P(|<u, x>| >= r) >= p for every unit u, judged along the direction of the least variance."""
     from scipy.special import bdtr
@@ -226,6 +237,6 @@ def noise_bounded(sample: Sample, most: float) -> str | None:
 #: Procedures on the rows that a statement speaks of, and on the whole sample, by the names of the registry.
 ON_ROWS: Final[Mapping[str, Callable[..., str | None]]] = {
     f.__name__: f
-    for f in (eigenvalues, isotropic, eigengap, sub_gaussian, sub_exponential, moment, centred, symmetric, incoherence, small_ball)
+    for f in (eigenvalues, isotropic, eigengap, sub_gaussian, sub_exponential, moment, centred, symmetric, incoherence, rip, small_ball)
 }
 ON_SAMPLE: Final[Mapping[str, Callable[..., str | None]]] = {f.__name__: f for f in (margin, sparse, noise_bounded)}

@@ -74,7 +74,7 @@ def load(
     Raises SpecError with DP501...DP517, with every column that is at fault.
     """
     r = reading_of(data, values, private=private, missing=missing, beside=beside)
-    frame = _frame(data, r.wanted, data_file, memory, Path(base_dir))
+    frame = _frame(data, r.wanted, data_file, memory, Path(base_dir), frozenset(beside))
     if r.long:
         return _long(frame, r.encodings, r.size, r.width, r.private)
     if not r.uncounted and counted:
@@ -266,11 +266,14 @@ def load_public(
     return load(public, base_dir=base_dir, values=values, counted=counted).records.x
 
 
-def _frame(data: Data, wanted: Wanted, data_file: str | Path | None, memory: Any, base: Path) -> Frame:
+def _frame(
+    data: Data, wanted: Wanted, data_file: str | Path | None, memory: Any, base: Path, beside: frozenset[str] = frozenset()
+) -> Frame:
     if memory is not None:
         if isinstance(memory, Records):
             memory = {"x": memory.x, "y": memory.y, "public_x": memory.public_x}
-        frame = from_memory(memory, width=len(wanted.columns) or wanted.sparse_width if wanted.uncounted else None)
+        width = len(wanted.columns) or wanted.sparse_width if wanted.uncounted else None
+        frame = from_memory(memory, width=width, words=beside)
         if frame.matrix is not None and len(wanted.columns) == len(frame.names):  # an array has no names: the spec's, in order
             frame = replace(frame, names=wanted.columns)
     elif data_file is not None:
@@ -315,7 +318,7 @@ def _encodings(data: Data, target: str | None, columns: tuple[str, ...]) -> dict
             wrong.append(problem("DP514", f"the target {e.column!r} is one number a record", "use a map rule on the domain of y", span))
         if e.how == "levels" and (not e.levels or len(set(e.levels)) != len(e.levels)):
             wrong.append(problem("DP514", f"the levels of {e.column!r} must be distinct words, at least one", "", span))
-        if e.how != "levels" and len(e.args) != (1 if e.how == "one-hot" else 2):
+        if e.how != "levels" and len(e.args) != {"one-hot": 1, "auto": 0}.get(e.how, 2):
             wrong.append(
                 problem("DP514", f"{e.how} of {e.column!r} has {len(e.args)} arguments", "one-hot(k), range(a, b), standard(m, s)", span)
             )
@@ -460,8 +463,9 @@ def _words(column: Any, what: str, found: list[Diagnostic]) -> Words:
     import pyarrow.types as t
 
     array = pa.array(column, from_pandas=True) if isinstance(column, np.ndarray) else column
-    if t.is_floating(array.type):
-        whole = pc.equal(pc.floor(array), array)
+    if t.is_floating(array.type):  # beyond 2^53 another spelling: what does not fit 64 bits would share one
+        array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)  # a word of their own would make one of all who have none
+        whole = pc.and_(pc.equal(pc.floor(array), array), pc.less(pc.abs(array), 2.0**53))
         array = pc.if_else(whole, array.cast(pa.int64(), safe=False).cast(pa.large_string()), array.cast(pa.large_string()))
     elif t.is_nested(array.type) or t.is_binary(array.type) or t.is_large_binary(array.type):
         found.append(problem("DP505", f"{what} holds values of type {array.type}, not words", "convert the column before loading"))
@@ -556,7 +560,9 @@ def _unlisted(what: str, bad: Any, cells: Any, labels: tuple[tuple[str, Any], ..
 
 
 def scaled(v: Vector, e: Encode, env: Mapping[str, Any]) -> Vector:
-    """The values of a column under ``range`` or ``standard``."""
+    """The values of a column under ``range`` or ``standard``; as they are where its bounds are found later."""
+    if e.how == "auto":
+        return v
     a, b = (number(arg, env, f"the {e.how} of {e.column!r}", "DP514") for arg in e.args)
     if e.how == "range":
         if not a < b:
@@ -633,7 +639,7 @@ def _features(
 
 
 def _width(e: Encode | None, env: Mapping[str, Any]) -> int:
-    if e is None or e.how in ("range", "standard"):
+    if e is None or e.how in ("range", "standard", "auto"):
         return 1
     if e.how == "levels":
         return len(e.levels)

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from dpspec.algorithms.card import Problem
-from dpspec.compiler.certify import binding_of
+from dpspec.compiler.certify import binding_of, contributions
 from dpspec.compiler.draft import Draft, ReleaseDraft
 from dpspec.compiler.resolve import part_rows
 from dpspec.data.enforce import enforce
 from dpspec.data.problems import fail
+from dpspec.executor import units
+from dpspec.privacy.noise import NoiseSource
 from dpspec.tasks.registry import of
 
 
@@ -56,11 +58,33 @@ def missing(draft: Draft) -> bool:
 
 
 def beside(draft: Draft) -> tuple[str, ...]:
-    """Columns of words that the questions name, and that are no features: those of ``group by``."""
+    """Columns of words that the spec names, and that are no features: those of ``group by``, and the one that tells units apart."""
     source = draft.analysis.data.source
     features = (*getattr(source, "columns", ()), getattr(source, "target", None), "x", "y")
     named = (getattr(r.release.task, "group", "") for r in draft.releases)
-    return tuple(dict.fromkeys(name for name in named if name and name not in features))
+    return tuple(dict.fromkeys(name for name in (*named, draft.analysis.data.identified) if name and name not in features))
+
+
+def of_units(draft: Draft, records: Any, noise: NoiseSource, counts: Any = None) -> Any:
+    """The records that count where a unit has several: so many rows of each at most (:mod:`dpspec.executor.units`). Records of a data law
+    have no identifier, and each is a unit of its own. ``counts``: notes how many records were left out, which only a study may show."""
+    data = draft.analysis.data
+    if not data.identified or (draft.analysis.simulate and not hasattr(records, "words")):
+        return records
+    codes, _ = records.beside(data.identified)
+    kept = units.rows(codes, contributions(draft)[0], noise)
+    if counts is not None and kept.size < records.n:
+        counts.touched["rows of a " + data.unit] = records.n - int(kept.size)
+    return records.take(kept)
+
+
+def in_groups(draft: Draft, release: ReleaseDraft, problem: Problem, records: Any, noise: NoiseSource) -> Any:
+    """Of these, the records in so many groups of each unit at most, where a release groups them."""
+    data, group = draft.analysis.data, getattr(problem.task, "group", "")
+    if not group or problem.groups >= problem.rows or data.identified not in getattr(records, "words", {}):
+        return records
+    codes, _ = records.beside(data.identified)
+    return records.take(units.groups(codes, problem.oracle.groups(records), problem.groups, noise))
 
 
 def enforced(draft: Draft, records: Any) -> tuple[Any, Any]:

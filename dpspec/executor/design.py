@@ -18,12 +18,14 @@ QUICK_TRIALS = 5
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One analysis of the design. ``at``: the varied numbers; ``algorithm``: set when algorithms are compared."""
+    """One analysis of the design. ``at``: the varied numbers; ``algorithm``: set when algorithms are compared; ``beside``: the non-private
+    references that run on the same records."""
 
     index: int
     at: tuple[tuple[str, float], ...]
     algorithm: str | None
     parsed: Parsed
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,10 @@ def design(
     if quick:
         grid = {name: values if len(values) <= 2 else (values[0], values[-1]) for name, values in grid.items()}
         trials = min(trials or QUICK_TRIALS, QUICK_TRIALS)
+    from dpspec.executor.references import is_reference
+
+    beside = tuple(name for name in dict.fromkeys(compare) if is_reference(name))
+    compare = [name for name in compare if name not in beside]
     points: list[Point] = []
     for combination in itertools.product(*grid.values()):
         changed, at = a, []
@@ -64,7 +70,7 @@ def design(
             at.append((name, _value(e)))
         for algorithm in compare or (None,):
             final = changed if algorithm is None else _by(changed, algorithm)
-            points.append(Point(len(points), tuple(at), algorithm, replace(parsed, analysis=final)))
+            points.append(Point(len(points), tuple(at), algorithm, replace(parsed, analysis=final), beside))
     return Design(tuple(points), trials or DEFAULT_TRIALS, seed or 0, tuple(grid))
 
 

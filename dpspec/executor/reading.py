@@ -20,7 +20,8 @@ from dpspec.compiler.draft import Draft
 from dpspec.compiler.files import base_dir
 from dpspec.compiler.needs import LOADED, doubles
 from dpspec.data.problems import fail
-from dpspec.executor.bind import beside, enforced, missing, public_records, values
+from dpspec.executor.bind import beside, enforced, missing, of_units, public_records, values
+from dpspec.privacy.noise import SecureNoise
 from dpspec.spec.model import CsvSource, MemorySource
 
 #: Records of no more bytes of doubles than this are held in memory.
@@ -63,7 +64,8 @@ def _loaded(draft: Draft, data_file: Path | None, memory: Any) -> Any:
         missing=missing(draft),
         beside=beside(draft),
     )
-    return enforced(draft, public_records(draft, raw, base))[0]
+    records, _ = enforced(draft, public_records(draft, raw, base))
+    return of_units(draft, records, SecureNoise())
 
 
 def _out_of_core(draft: Draft, data_file: Path | None, memory: Any, checked: Callable[[], None] | None) -> Read | None:
@@ -100,6 +102,8 @@ def source_of(draft: Draft, data_file: Path | None, memory: Any) -> Any:
     from dpspec.data.stream import of_file, of_memory
 
     data = draft.analysis.data
+    if data.identified or any(e.how == "auto" for e in data.encode):  # which rows count, and how, is found out by looking at all of them
+        return None
     if data.n is None or beside(draft) or (not isinstance(data.source, (CsvSource, MemorySource)) and data_file is None):
         return None
     reading = reading_of(data, values(draft), missing=missing(draft))

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpspec.data.problems import fail, integer
 from dpspec.data.sources import known_values, load, load_public
-from dpspec.spec.expr import evaluate
+from dpspec.spec.expr import evaluate, is_network
 from dpspec.spec.model import Analysis, Data, EstimateTheta, MemorySource, Minimise
 
 #: The columns of a table of results, in this order; the last four where a release states them.
@@ -170,6 +170,10 @@ def predict(body: Mapping[str, Any], outputs: Mapping[str, Mapping[str, Any]], x
     in {-1, 1}``) and of the classes of ``multinomial(K)`` the likeliest label, as the spec's map writes it."""
     name, task = predictor(body, release)
     w, data = np.asarray(outputs[name]["theta"], dtype=np.float64), analysis_of(body).data
+    if isinstance(task, Minimise) and is_network(task.loss):
+        raise ValueError(
+            f"release {name!r} is of a network: what it predicts is an expression of its margins that the record does not state"
+        )
     margins = np.asarray(encode(body, x) @ w.T)
     if margins.ndim == 2:
         return _labels(data, np.argmax(margins, axis=1).astype(np.float64))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dpspec.compiler.draft import Draft
 from dpspec.compiler.files import base_dir
 from dpspec.compiler.plan import Plan, schedule_json
-from dpspec.executor.bind import bound_problem, part_of
+from dpspec.executor.bind import bound_problem, in_groups, part_of
 from dpspec.executor.design import refuse
 from dpspec.executor.record import NotWritten, Record, environment
 from dpspec.lang.printer import to_dps
@@ -156,7 +156,8 @@ def _drawn(
         for release in draft.releases:
             problem = bound_problem(draft, release)
             meter = Release(release.calibrated, SecureNoise(), mode="release", public=PublicRandomness(0), on_draw=drew)
-            estimate = release.module.run(part_of(draft, release, records), problem, release.tunables, meter)
+            mine = in_groups(draft, release, problem, part_of(draft, release, records), SecureNoise())
+            estimate = release.module.run(mine, problem, release.tunables, meter)
             events += [{"release": release.release.name, **event} for event in meter.close()]
             outputs[release.release.name] = of(release.release.task).arrays(estimate, problem)
     return events, outputs

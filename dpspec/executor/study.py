@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,8 @@ from dpspec.executor.workers import Execute, alone, cores, processes
 from dpspec.lang.source import Parsed
 from dpspec.spec.diagnostics import SpecError
 from dpspec.tasks.registry import of as task_of
-from dpspec.theory.bounds import best
+from dpspec.theory.bounds import BoundValue, best
+from dpspec.theory.bounds import order as order_of
 from dpspec.theory.formulas import UNKNOWN, positive
 
 Progress = Callable[[str, int, int], None]
@@ -81,9 +81,12 @@ def study(
     d = design(parsed, trials=trials, seed=seed, vary=words, compare=compare, quick=quick)
     drafts = [compiled(p) for p in d.points]  # every point must have a plan before anything runs
     from dpspec.compiler.measures import choose
+    from dpspec.executor.references import check
 
     for made, release in ((draft, r) for draft in drafts for r in draft.releases):
         choose(release, simulated=bool(made.analysis.simulate))  # every target must be measurable too
+    for p, made in zip(d.points, drafts, strict=True):
+        check(made, p.beside)
     forget_real()
     data = _data_digest(parsed, memory)
     points = [_cells(d, point, data) for point in d.points]
@@ -126,7 +129,7 @@ def _cells(d: Design, point: Point, data: str) -> list[Named]:
     point's place in the design (noise streams), the seed and the trials."""
     from dpspec.version import __version__
 
-    head = f"{__version__}|{meaning(point.parsed.analysis)}|{data}|{point.index}|{d.seed}"
+    head = f"{__version__}|{meaning(point.parsed.analysis)}|{data}|{point.index}|{d.seed}|{','.join(point.beside)}"
     found = []
     for first in range(0, d.trials, TRIALS_A_CELL):
         cell = Cell(point, d.seed, first, min(first + TRIALS_A_CELL, d.trials))
@@ -218,6 +221,7 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
 
     points: list[dict[str, Any]] = []
     notes: dict[str, None] = {}
+    told: dict[tuple[str, str], list[tuple[int, float]]] = {}
     expected: dict[tuple[str, str], dict[str, float]] = {}
     level = s.LEVEL / max(1, sum(len(draft.releases) for draft in drafts))
     for point, draft, results in zip(d.points, drafts, finished, strict=True):
@@ -229,8 +233,9 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
             errors = [e for r in results for e in r.errors[name]]
             reference = [e for r in results for e in r.reference[name]]
             bound = best(release.bounds, measure)
-            order = next((b for b in release.bounds if _order(b, measure)), None)
-            lower = next((b for b in release.bounds if b.measure == measure and b.type == "lower" and b.status != "refuted"), None)
+            order = order_of(release.bounds, measure)
+            lowers = [b for b in release.bounds if b.measure == measure and b.type == "lower" and b.status != "refuted" and b.applies]
+            lower = lowers[0] if lowers else None
             compared = order or bound
             if compared is not None and (name, card.id) not in expected:
                 expected[name, card.id] = _exponents(compared, d.varied, release)
@@ -251,6 +256,10 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
                     "at": dict(point.at),
                     "trials": len(errors),
                     "error": s.error_json(measure, errors),
+                    "beside": {
+                        other: s.error_json(measure, [e for r in results for e in r.beside[name][other]])
+                        for other in results[0].beside.get(name, {})
+                    },
                     "reference_error": s.error_json(measure, reference) if reference else None,
                     "trivial_error": sum(trivial) / len(trivial) if trivial else None,
                     "cost_of_privacy": s.cost_of_privacy(errors, reference) if asked.measure(measure).compared else None,
@@ -261,16 +270,19 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
                     "order_expression": order.expression if order is not None else None,
                     "bound_shape": shape if order is not None else bound.value if bound is not None else None,
                     "lower_shape": bound_shape(lower, release) if lower is not None else None,
-                    "lower_bounds": [b.to_json() for b in release.bounds if b.type == "lower" and b.measure == measure],
+                    "lower_bounds": [b.to_json() for b in lowers],
                     "n": draft.facts.get("n") and int(draft.facts["n"]),
                     "regime_starts": starts,
                     "regime_order": compared is not None and "C" in compared.regime,
+                    "outside": list(_outside(compared, draft)),
                     "touched": _touched(draft, results),
                 }
             )
             bounded = tuple(dict.fromkeys(b.measure for b in release.bounds))
             if release.release.expect is None and bounded and measure not in bounded:  # said: another one is no answer to a bound
                 notes[f"{name}: {card.id} bounds {', '.join(bounded)}, which these data do not tell; measured is {measure}"] = None
+            if compared is None and (why := next((b for b in release.bounds if b.measure == measure and b.outside), None)) is not None:
+                notes[f"{name}: no bound of {card.id} applies here; {why.theorem}: {'; '.join(why.outside)}"] = None
             for b in (bound,) if bound is not None else ():
                 for condition in b.holds_if:
                     notes[f"The {b.kind} bound of {card.id} holds if: {condition}"] = None
@@ -278,11 +290,20 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
                 notes[f"{name}: {caveat}"] = None
             if moved is not None:
                 notes[_moved(name, measure, moved)] = None
+            if fresh := [r.enforcement[name]["fresh"] for r in results if "fresh" in r.enforcement[name]]:
+                size, error = max(n for n, _ in fresh), max(e for _, e in fresh)
+                told.setdefault((name, measure), []).append((size, error))
             for text in against["unmet"] if against is not None else ():
                 notes[f"The bound of {card.id} is not judged: {text}"] = None
             if any(r.judged.get(name) for r in results) and not np.allclose(judged, errors, rtol=0.05, atol=0):
                 text = "Errors are against the covariance; the bound is judged against E x x^T, which is what it bounds"
                 notes[f"{name}: the mean of x is not 0. {text}"] = None
+    for (name, measure), sizes in told.items():
+        many, worst = max(n for n, _ in sizes), max(e for _, e in sizes)
+        notes[f"{name}: {measure} is measured on {many:,} fresh records of the law or fewer; its standard error is at most {worst:.2g}"] = (
+            None
+        )
+    notes.update(dict.fromkeys(_changed(d.points[0].parsed.analysis, points)))
     plan = _plan(d.points[0])
     fitted = s.constants(points)
     body = {
@@ -329,9 +350,32 @@ def _moved(name: str, measure: str, moved: Mapping[str, Any]) -> str:
     )
 
 
-def _order(b: Any, measure: str) -> bool:
-    """An order bound that somebody stands by."""
-    return bool(b.measure == measure and b.kind == "order" and b.type == "upper" and b.status != "refuted")
+def _outside(bound: BoundValue | None, draft: Any) -> tuple[str, ...]:
+    """Why a point lies outside of the regime of the bound that its errors are compared with: conditions in numbers, and the least n."""
+    if bound is None:
+        return ()
+    early = bound.least_n is not None and draft.facts["n"] < bound.least_n
+    return (*bound.outside, *((f"it begins at n = {bound.least_n:.4g}, C taken as 1",) if early else ()))
+
+
+def _changed(analysis: Any, points: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Which share of the records each rule of enforcement changed, over the points: a statistic that a release never shows."""
+    shares: dict[str, list[tuple[int, int]]] = {}
+    for p in points:
+        if p["n"]:
+            total = p["n"] * (p["trials"] if analysis.simulate else 1)
+            for rule, count in p["touched"].items():
+                shares.setdefault(rule, []).append((count, total))
+    for rule, found in shares.items():
+        low, high = (pick(count / total for count, total in found) for pick in (min, max))
+        start = f"Left out as {rule} beyond its bound:" if rule.startswith("rows of") else f"Enforcing the domain of {rule} changed"
+        if low == high == 0:
+            yield f"{start} no record"
+        elif low == high or len(found) == 1:
+            count, total = found[0]
+            yield f"{start} {count:,} of {total:,} records ({low:.1%})"
+        else:
+            yield f"{start} {low:.1%} to {high:.1%} of the records"
 
 
 def _touched(draft: Any, results: Sequence[CellResult]) -> dict[str, int]:
@@ -408,17 +452,7 @@ def _regime(bound: Any, release: Any) -> float | None:
     return None if bound is None else bound.least_n
 
 
-def _constants_of_the_loss(release: Any) -> dict[str, float]:
-    """The letters that bounds use for the certified constants: L, B (smoothness), lam (strong convexity), D (radius of the set)."""
-    loss, found = release.problem.loss, {}
-    if loss is not None:
-        found = {"L": loss.lipschitz, "B": loss.smooth + loss.l2, "lam": loss.strongly_convex}
-    if "w_radius" in release.problem.facts:
-        found["D"] = float(release.problem.facts["w_radius"])
-    return {k: v for k, v in found.items() if math.isfinite(v) and v > 0}
-
-
 def _number(text: str, release: Any) -> float | None:
     from dpspec.compiler.bound import environment
 
-    return positive(text, {**_constants_of_the_loss(release), **environment(release), UNKNOWN: 1.0})
+    return positive(text, {**environment(release), UNKNOWN: 1.0})

@@ -32,6 +32,8 @@ WIDEST_RATE_INTERVAL = 0.5
 LEVEL = 0.05
 #: An estimate whose mean error is at least this share of the zero vector's says nothing about a rate.
 SATURATED = 0.9
+#: The verdict on a rate where the bound says nothing: too few points meet its conditions and beat the answer without data.
+OUTSIDE = "outside the regime"
 #: Variables whose bounds speak of small values.
 TO_ZERO = ("epsilon", "delta", "rho", "mu", "alpha")
 #: A bend is significant at this level.
@@ -149,7 +151,7 @@ def bound_json(
     """``within``: trials whose error does not exceed the bound; ``chance``: see :func:`judge`; ``room``: see :func:`judge_with_room`;
     ``unmet``: conditions of the bound that the simulated law is known to break, so that nothing is judged; ``broken``: the same, where
     errors below the bound still say so (``Task.broken``); ``vacuous``: it lies above the mean error ``trivial`` of the answer without data,
-    so that it promises nothing although it is true."""
+    so or above what every answer has, so that it promises nothing although it is true."""
     if bound is None:
         return None
     holds, chance = judge_with_room(bound, errors, level, room) if not unmet else (None, None)
@@ -169,13 +171,14 @@ def bound_json(
         "holds_if": list(bound.holds_if),
         "room": room,
         "unmet": list(dict.fromkeys(unmet)),
-        "vacuous": explicit and trivial is not None and 0 < trivial < (bound.value or 0.0),
+        "vacuous": bound.vacuous or (explicit and trivial is not None and 0 < trivial < (bound.value or 0.0)),
     }
 
 
 def target_json(target: Target | None, errors: Sequence[float]) -> dict[str, Any] | None:
     """Is a target met on these trials: the mean error is at most the stated value; with a probability p, at least a share p of the
-    trials is. ``sure``: the 95% interval of the mean (an exact binomial test at level 0.05) says the same."""
+    trials is. ``sure``: the 95% interval of the mean (an exact binomial test at level 0.05) says the same; otherwise the ``verdict`` is
+    ``undecided``. ``interval``: of the mean, or of the share of trials within (Clopper and Pearson)."""
     if target is None:
         return None
     e = np.asarray(errors, dtype=np.float64)
@@ -184,12 +187,22 @@ def target_json(target: Target | None, errors: Sequence[float]) -> dict[str, Any
         met = bool(float(e.mean()) <= target.at_most)
         sure = e.size > 1 and (high <= target.at_most if met else not low <= target.at_most)
     else:
-        from scipy.special import bdtr, bdtrc
+        from scipy.special import bdtr, bdtrc, betaincinv
 
         within, p = int(np.count_nonzero(e <= target.at_most)), target.probability
         met = within >= p * e.size
         sure = float((bdtrc(within - 1, e.size, p) if within else 1.0) if met else bdtr(within, e.size, p)) < LEVEL
-    return {"measure": target.measure, "at_most": target.at_most, "probability": target.probability, "met": met, "sure": bool(sure)}
+        low = float(betaincinv(within, e.size - within + 1, LEVEL / 2)) if within else 0.0
+        high = float(betaincinv(within + 1, e.size - within, 1 - LEVEL / 2)) if within < e.size else 1.0
+    return {
+        "measure": target.measure,
+        "at_most": target.at_most,
+        "probability": target.probability,
+        "met": met,
+        "sure": bool(sure),
+        "verdict": ("met" if met else "missed") if sure else "undecided",
+        "interval": [low if math.isfinite(low) else None, high if math.isfinite(high) else None],
+    }
 
 
 # ------------------------------------------------------------------------------------------------------- cost of privacy
@@ -334,17 +347,22 @@ def rates(
 ) -> list[dict[str, Any]]:
     """One row for a release, an algorithm, a varied variable with at least three values and a combination of the others.
 
-    ``expected``: exponents of the algorithm's bound by (release, algorithm) and variable. Points that do no better than the zero
-    vector are left out (``left_out``): no bound says anything there.
+    ``expected``: exponents of the algorithm's bound by (release, algorithm) and variable. No bound says anything of points that do no
+    better than the zero vector, or where its own conditions fail (``outside``): they are left out (``left_out``). Where fewer than three
+    remain, the slope of all of them is shown and the verdict is :data:`OUTSIDE`.
     """
     found: list[dict[str, Any]] = []
     for variable in varied:
         for (release, algorithm, rest), group in series(points, variable):
             exponents = expected.get((release, algorithm), {})
             positive = [p for p in group if 0 < p["error"]["mean"] < math.inf and p["trials"] > 1]
-            usable = [p for p in positive if not saturated(p)]
-            if variable not in exponents or len({p["at"][variable] for p in usable}) < 3:
+            usable = [p for p in positive if not saturated(p) and not p.get("outside")]
+            if variable not in exponents or len({p["at"][variable] for p in positive}) < 3:
                 continue
+            inside = len({p["at"][variable] for p in usable}) >= 3
+            left_out = len(positive) - len(usable)
+            if not inside:
+                usable = positive
             row = rate(
                 variable,
                 [p["at"][variable] for p in usable],
@@ -353,7 +371,9 @@ def rates(
                 [p.get("bound_shape") for p in usable],
                 to_zero=variable in TO_ZERO,
             )
-            found.append({**row, "release": release, "algorithm": algorithm, "at": dict(rest), "left_out": len(positive) - len(usable)})
+            if not inside:
+                row["verdict"] = OUTSIDE
+            found.append({**row, "release": release, "algorithm": algorithm, "at": dict(rest), "left_out": left_out})
     return found
 
 

@@ -43,7 +43,8 @@ class CellResult:
     against what the bounds speak of, where that is not what ``errors`` compare with. ``enforcement``: where enforcement moved the truth,
     the share of records that it changed in a ``sample`` of the law, and trial by trial its ``bias`` and the standard ``error`` of the
     truth;
-    ``unmet``: declared constants that the law contradicts, so that nothing is judged; ``broken``: those that a bound is not accused for."""
+    ``unmet``: declared constants that the law contradicts, so that nothing is judged; ``broken``: those that a bound is not accused for;
+    ``beside``: the errors of the references that the study names, by release and reference."""
 
     errors: Mapping[str, tuple[float, ...]]
     reference: Mapping[str, tuple[float, ...]]
@@ -52,6 +53,7 @@ class CellResult:
     trivial: Mapping[str, tuple[float, ...]]
     judged: Mapping[str, tuple[float, ...]]
     enforcement: Mapping[str, Mapping[str, Any]]
+    beside: Mapping[str, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -62,6 +64,7 @@ class CellResult:
             "trivial": {k: list(v) for k, v in self.trivial.items()},
             "judged": {k: list(v) for k, v in self.judged.items()},
             "enforcement": {k: dict(v) for k, v in self.enforcement.items()},
+            "beside": {k: {name: list(e) for name, e in v.items()} for k, v in self.beside.items()},
         }
 
     @staticmethod
@@ -74,6 +77,7 @@ class CellResult:
             {k: tuple(v) for k, v in body["trivial"].items()},
             {k: tuple(v) for k, v in body["judged"].items()},
             {k: dict(v) for k, v in body["enforcement"].items()},
+            {k: {name: tuple(e) for name, e in v.items()} for k, v in body["beside"].items()},
         )
 
 
@@ -106,7 +110,8 @@ def _compiled(point: Point) -> Draft:
 
 
 def execute(cell: Cell, memory: Any = None) -> CellResult:
-    from dpspec.executor.bind import bound_problem, part_of
+    from dpspec.executor.bind import bound_problem, in_groups, part_of
+    from dpspec.executor.references import estimates
 
     draft = compiled(cell.point)
     errors: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
@@ -120,6 +125,8 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
     solved: dict[str, Any] = {}
     judged: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
     laws = {r.release.name: _Laws() for r in draft.releases}
+    beside: dict[str, dict[str, list[float]]] = {r.release.name: {} for r in draft.releases}
+    theirs: dict[str, Mapping[str, Any]] = {}
     for trial in range(cell.first, cell.stop):
         if fixed is not None:
             drawn = fixed
@@ -129,7 +136,7 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
         for release, problem in zip(draft.releases, problems, strict=True):
             name = release.release.name
             mine = part_of(draft, release, records)
-            estimate = _release(release, problem, mine, cell, trial)
+            estimate = _release(release, problem, in_groups(draft, release, problem, mine, _tickets(cell, trial)), cell, trial)
             task = of(problem.task)
             measure = task.measure(measures[name])
             if fixed is None or name not in solved:
@@ -149,9 +156,16 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
             bounded = t if release.module.CARD.centres else task.bounded(t, own)
             if bounded is not t:
                 judged[name].append(measure.of(estimate.theta, bounded))
+            if measure.needs == "population" and t.population is not None and hasattr(problem.oracle, "value"):
+                laws[name].measured(t.population, problem.oracle.value, estimate.theta)
             nothing = task.trivial(problem)
             if nothing is not None:
                 trivial[name].append(measure.of(nothing, t))
+            if fixed is None or name not in theirs:
+                theirs[name] = estimates(release, problem, mine, cell.point.beside, cell.seed)
+            for other, found in theirs[name].items():
+                told = replace(t, released={"theta": found.theta, **found.extras})
+                beside[name].setdefault(other, []).append(measure.of(found.theta, told))
             shown = measure.compared or measure.needs in ("records", "population")  # abilities, for one, no reference releases
             if shown and fitted is not None and (optimum is not None or fixed is None):
                 reference[name].append(measure.of(fitted, t))
@@ -166,6 +180,7 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
         {k: tuple(v) for k, v in trivial.items()},
         {k: tuple(v) for k, v in judged.items() if v},
         {k: v.to_json() for k, v in laws.items()},
+        {k: {other: tuple(e) for other, e in v.items()} for k, v in beside.items()},
     )
 
 
@@ -183,7 +198,14 @@ class _Laws:
     error: list[float] = field(default_factory=list)
     unmet: dict[str, None] = field(default_factory=dict)
     broken: dict[str, None] = field(default_factory=dict)
+    fresh: tuple[int, float] | None = None
     _last: tuple[Any, tuple[float, float]] | None = None
+
+    def measured(self, sample: Any, value: Any, w: Any) -> None:
+        """The fresh records that a population risk is measured on, and the largest standard error of these trials."""
+        error = sample.error(value, w)
+        if error is not None:
+            self.fresh = sample.records.n, max(error, 0.0 if self.fresh is None else self.fresh[1])
 
     def enforced(self, draft: Draft, release: ReleaseDraft, problem: Any, measure: Measure, t: Trial, drawn: tuple[int, int]) -> Trial:
         """The trial with the truth of its enforced law."""
@@ -209,7 +231,9 @@ class _Laws:
         return replace(t, truth=law.truth)
 
     def to_json(self) -> dict[str, Any]:
-        told = {"unmet": list(self.unmet), "broken": list(self.broken)}
+        told: dict[str, Any] = {"unmet": list(self.unmet), "broken": list(self.broken)}
+        if self.fresh is not None:
+            told["fresh"] = list(self.fresh)
         return {"changed": self.changed, "sample": self.sample, "bias": self.bias, "error": self.error, **told}
 
 
@@ -278,6 +302,13 @@ class Real:
 _REAL: dict[Any, Real] = {}
 
 
+def _tickets(cell: Cell, trial: int) -> Any:
+    """By which groups of a unit are chosen: of the study's own seed."""
+    from dpspec.privacy.noise import StudyNoise
+
+    return StudyNoise(cell.seed, "groups", trial)
+
+
 def forget_real() -> None:
     """Files may have changed since the last study."""
     _REAL.clear()
@@ -286,7 +317,8 @@ def forget_real() -> None:
 def _real(draft: Draft, memory: Any) -> Real:
     from dpspec.compiler.files import base_dir
     from dpspec.data.sources import load
-    from dpspec.executor.bind import beside, enforced, missing, public_records, values
+    from dpspec.executor.bind import beside, enforced, missing, of_units, public_records, values
+    from dpspec.privacy.noise import StudyNoise
 
     data = draft.analysis.data
     if data.status != "public":
@@ -316,6 +348,7 @@ def _real(draft: Draft, memory: Any) -> Real:
     base = base_dir(draft.parsed.path)
     raw = load(data, memory=memory, base_dir=base, values=values(draft), private=False, missing=missing(draft), beside=beside(draft))
     records, counts = enforced(draft, public_records(draft, raw, base))
+    records = of_units(draft, records, StudyNoise(0, "units"), counts)
     _REAL.clear()
     _REAL[key] = Real(records, counts, memory, {})
     return _REAL[key]

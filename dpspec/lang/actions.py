@@ -303,6 +303,12 @@ ACTIONS["d_source"] = _item("source")
 ACTIONS["d_private"] = _flag("status", "private")
 ACTIONS["d_public"] = _flag("status", "public")
 ACTIONS["d_unit"] = _item("unit")
+ACTIONS["d_unit_by"] = lambda c, v, at, where: Item("unit-by", tuple(v), c.locate(*where))
+for _of_a_unit in ("rows", "groups"):  # ``name``: the word after `a`, which is the unit's
+    ACTIONS[f"d_{_of_a_unit}"] = lambda c, v, at, where, key=_of_a_unit: Item(key, v[0], c.locate(*where), v[1] if len(v) > 1 else "")  # type: ignore[misc]
+ACTIONS["d_groups_more"] = lambda c, v, at, where: Item(
+    "groups", Num(exact(c, v[0], at[0]), c.locate(*at[0])), c.locate(*where), v[1] if len(v) > 1 else ""
+)
 ACTIONS["d_neighbours"] = _item("neighbours")
 ACTIONS["d_intercept"] = _flag("intercept", True)
 _constant("replace_one", "replace-one")
@@ -331,6 +337,7 @@ ACTIONS["d_encode_more"] = _encode("encode-more")
 ACTIONS["e_one_hot"] = lambda c, v, at, where: ("one-hot", (v[0],), ())
 ACTIONS["e_levels"] = lambda c, v, at, where: ("levels", (), tuple(v[0]))
 ACTIONS["e_range"] = lambda c, v, at, where: ("range", (v[0], v[1]), ())
+ACTIONS["e_auto"] = lambda c, v, at, where: ("auto", (), ())
 ACTIONS["e_standard"] = lambda c, v, at, where: ("standard", (v[0], v[1]), ())
 
 
@@ -462,6 +469,7 @@ class Loss:
 ACTIONS["t_minimise"] = lambda c, v, at, where: Item("task", Loss(v[0], False), c.locate(*where))
 ACTIONS["t_pairwise"] = lambda c, v, at, where: Item("task", Loss(v[0], True), c.locate(*where))
 ACTIONS["t_statistic"] = _task(lambda v: Estimate(what=v[0], of=v[1], args=tuple(v[2]) if len(v) > 2 else ()))
+ACTIONS["t_statistic_by"] = _task(lambda v: Estimate(what=v[0], of=v[1], group=v[2]))
 ACTIONS["t_count"] = _task(lambda v: Estimate(what="count", of="", where=tuple(v[0]) if v else ()))
 ACTIONS["t_count_by"] = _task(lambda v: Estimate(what="count", of="", where=tuple(v[0]) if len(v) > 1 else (), group=v[-1]))
 for _statistic in STATISTICS:

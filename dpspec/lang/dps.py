@@ -17,7 +17,7 @@ _INDENT = re.compile(r"[ \t]*")
 _WORD = re.compile(r"[^\s:]+")
 _ITEM_WORDS = (
     "minimise", "estimate", "regress", "fit", "answer", "infer", "over", "by", "expect", "share", "part", "from", "private",
-    "public", "unit", "neighbours", "encode", "intercept", "epsilon", "delta", "rho", "mu", "n", "d", "vary", "trials", "seed",
+    "public", "unit", "at", "neighbours", "encode", "intercept", "epsilon", "delta", "rho", "mu", "n", "d", "vary", "trials", "seed",
     "compare", "x", "y", "theta", "labels", "attribute", "online", "with",
 )  # fmt: skip
 

@@ -35,6 +35,7 @@ class Draft:
     spans: dict[Path, Span] = field(default_factory=dict)
     sections: dict[str, Span] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)  # sections with a part that could not be read
+    per: list[tuple[str, Span]] = field(default_factory=list)  # the words after `a` in `at most 3 rows a person`
     name: str | None = None
     data: dict[str, Any] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
@@ -116,8 +117,13 @@ class Draft:
                     else:
                         self.encode.append(item.value)
                         self.spans[path] = self.spans[by_name] = item.span
+                case "unit-by":
+                    path = self._put(self.data, "unit", item.value[0], ("data", "unit"), item.span, "`unit`")
+                    self._put(self.data, "identified", item.value[1], ("data", "identified"), item.span, "`identified by`")
                 case key:
                     word = {"source": "from", "status": "private` or `public"}.get(key, key)
+                    if key in ("rows", "groups") and item.name:
+                        self.per.append((item.name, item.span))
                     path = self._put(self.data, key, item.value, ("data", key), item.span, f"`{word}`")
             after = item.key
             paths.append(path)
@@ -242,6 +248,10 @@ class Draft:
             help = "Say `privacy central`, `privacy nldp` or `privacy sldp`."
             self.error("DP108", "the privacy model is missing", help, self.sections["privacy"])
         broken.update({"data", "privacy"} - self.sections.keys())
+        unit = str(self.data.get("unit", "person"))
+        for word, span in self.per:
+            if word != unit:
+                self.error("DP106", f"the unit is a {unit}, and this line bounds what a {word} has", f"Write `a {unit}`.", span)
         releases = [self._release(r) for r in self.releases]
         whole = self.name is not None and {"data", "privacy"} <= self.sections.keys() and "model" in self.privacy
         study = None

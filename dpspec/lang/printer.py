@@ -199,6 +199,8 @@ def domain_text(domain: Domain) -> str:
 
 def encoding_text(encode: Encode) -> str:
     """Without the column: ``one-hot(9)``."""
+    if encode.how == "auto":
+        return "bounds auto"
     inner = ", ".join(quoted(level) for level in encode.levels) if encode.how == "levels" else _list(encode.args)
     return f"{encode.how}({inner})"
 
@@ -262,8 +264,9 @@ def _with_index(e: Expr) -> Expr:
 
 def _statistic(task: Estimate) -> str:
     if STATISTICS[task.what].of != "nothing":
-        return f"{task.what}({', '.join([_bare(task.of), *(expr_text(e) for e in task.args)])})"
-    said = task.what + (f" where {' and '.join(map(_comparison, task.where))}" if task.where else "")
+        said = f"{task.what}({', '.join([_bare(task.of), *(expr_text(e) for e in task.args)])})"
+    else:
+        said = task.what + (f" where {' and '.join(map(_comparison, task.where))}" if task.where else "")
     return said + (f" group by {_bare(task.group)}" if task.group else "")
 
 
@@ -356,8 +359,12 @@ def _dps_data(line: _Line, a: Analysis) -> None:
         line(2, f"{name} = {expr_text(e)}", ("data", "constants", name))
     if d.source is not None:
         line(2, f"from {source_text(d.source)}", ("data", "source"))
-    facts = f"{d.status}, unit {_bare(d.unit, _WORD)}, neighbours {d.neighbours}"
-    line(2, facts, ("data", "status"), ("data", "unit"), ("data", "neighbours"))
+    by = f" identified by {_bare(d.identified)}" if d.identified else ""
+    facts = f"{d.status}, unit {_bare(d.unit, _WORD)}{by}, neighbours {d.neighbours}"
+    line(2, facts, ("data", "status"), ("data", "unit"), ("data", "neighbours"), ("data", "identified"))
+    for key, bound in (("rows", d.rows), ("groups", d.groups)):
+        if bound is not None:
+            line(2, f"at most {expr_text(bound)} {key} a {_bare(d.unit, _WORD)}", ("data", key))
     for i, encode in enumerate(d.encode):
         line(2, f"encode {_bare(encode.column)} as {encoding_text(encode)}", ("data", "encode", i))
     if d.intercept:
@@ -517,7 +524,16 @@ def _yaml_data(line: _Line, a: Analysis) -> None:
     if d.source is not None:
         line(2, f"from: {_yaml_source(d.source)}", ("data", "source"))
     line(2, f"sensitivity: {d.status}", ("data", "status"))
-    line(2, f"unit: {_yaml_text(d.unit)}", ("data", "unit"))
+    if d.identified or d.rows is not None or d.groups is not None:
+        line(2, "unit:", ("data", "unit"))
+        line(4, f"name: {_yaml_text(d.unit)}", ("data", "unit", "name"))
+        if d.identified:
+            line(4, f"identified-by: {_yaml_text(d.identified)}", ("data", "identified"))
+        for key, bound in (("rows", d.rows), ("groups", d.groups)):
+            if bound is not None:
+                line(4, f"{key}: {_yaml_expr(bound)}", ("data", key))
+    else:
+        line(2, f"unit: {_yaml_text(d.unit)}", ("data", "unit"))
     line(2, f"neighbours: {d.neighbours}", ("data", "neighbours"))
     if d.encode:
         line(2, "encode:", ("data", "encode"))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from dpspec.lang.actions import wrong_arity
 from dpspec.lang.vocabulary import nearest
 from dpspec.spec.diagnostics import Diagnostic, Span
-from dpspec.spec.expr import FUNCTIONS, Call, Expr, Name, NotANumber, Num, Unbound, evaluate, walk
+from dpspec.spec.expr import FUNCTIONS, Call, Expr, Name, NotANumber, Num, Unbound, evaluate, network_weights, walk
 from dpspec.spec.model import (
     Analysis,
     Answer,
@@ -199,11 +199,34 @@ class Checker:
                     self.values[name] = value
         for name, e in waiting.items():
             self.error("DP116", f"`{name}` is defined by itself", "Give it a number.", span=e.span)
+        self.contributions()
         for i, domain in enumerate(data.domains):
             self.set(domain.set, "data", "domains", i, "set")
             self.enforcement(i)
         for i, encode in enumerate(data.encode):
             self.encode(i, encode)
+
+    def contributions(self) -> None:
+        """What of one unit counts: a column that tells units apart, and whole numbers."""
+        data = self.a.data
+        rows = self.whole(data.rows, "DP151", "the number of rows of a unit", 1, 1_000_000, "data", "rows")
+        groups = self.whole(data.groups, "DP151", "the number of groups of a unit", 1, 1_000_000, "data", "groups")
+        one = f"at most 1 rows a {data.unit}"
+        for key in ("rows", "groups"):
+            if getattr(data, key) is not None and not data.identified:
+                why = f"no column says which rows are of one {data.unit}, so their number cannot be bounded"
+                self.error("DP151", why, f"unit {data.unit} identified by id", "data", key)
+        if data.identified and data.rows is None and "data" not in self.broken:
+            self.error("DP151", f"how many rows of one {data.unit} count is not said", one, "data", "identified")
+        if rows is not None and groups is not None and groups > rows:
+            self.error("DP151", f"{groups} groups need as many rows, and {rows} count", f"at most {rows} groups", "data", "groups")
+        if " identified by " in data.unit:
+            message = "the word for a unit says by which column units are told apart, and is no column"
+            self.error("DP151", message, "unit person identified by id, without quotes around all of it", "data", "unit")
+        source = data.source
+        if data.identified and data.identified in (*getattr(source, "columns", ()), getattr(source, "target", None), "x", "y"):
+            message = f"`{data.identified}` tells units apart, and cannot be a feature or the target as well"
+            self.error("DP151", message, "Leave it out of `columns`.", "data", "identified")
 
     def set(self, s: Set, *path: str | int) -> None:
         if isinstance(s, Ball):
@@ -256,7 +279,7 @@ class Checker:
         elif encode.how == "levels":
             if len(encode.levels) < 2 or len(set(encode.levels)) < len(encode.levels):
                 self.error("DP145", "levels must be two texts or more, each once", 'For example levels("no", "yes").', *path)
-        else:
+        elif encode.how in ("range", "standard"):
             a, b = (self.number(e) for e in encode.args)
             if encode.how == "range" and a is not None and b is not None and a >= b:
                 self.error("DP145", "the range is empty", "Write the lower end first.", *path)
@@ -346,6 +369,9 @@ class Checker:
             self.error("DP147", f"the {what} of `{task.what}` must rise", f"For example {word.example}.", *path)
         if task.what == "histogram" and len(task.args) == 1:
             self.error("DP147", "a histogram over edges has at least two of them", f"For example {word.example}.", *path)
+        if task.group and task.what not in ("count", "sum", "mean"):
+            message = f"`{task.what}` has no `group by`"
+            self.error("DP147", message, "Counts, sums and means have one; ask for the others once a level, each with a share.", *path)
         for comparison in task.where:
             if not isinstance(comparison.value, str):
                 self.number(comparison.value)
@@ -368,7 +394,8 @@ class Checker:
         variables = {"w", "x1", "y1", "x2", "y2"} if task.pairwise else {"w", "x", "y"}
         named = {*LOSSES, *REGULARISERS}
         self.functions(task.loss, named)
-        self.scope(task.loss, {*variables, *self.known, *LOSSES, "norm"})
+        units = network_weights(task.loss)
+        self.scope(task.loss, {*variables, *self.known, *LOSSES, "norm", *units})
         for node in walk(task.loss):
             if isinstance(node, Call) and node.function in ("group", "group-lasso"):
                 self.groups(node)

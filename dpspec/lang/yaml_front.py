@@ -184,6 +184,25 @@ class Front:
                 self.at(key, (key.value,))
                 walkers[key.value](node)
 
+    def _unit(self, node: Node) -> list[Item]:
+        """A word, or a mapping that says by which column units are told apart, and how much of one counts."""
+        if not isinstance(node, Mapping):
+            unit = self.string(node, "`unit`")
+            return [Item("unit", unit, self.span(node))] if unit else []
+        items: list[Item] = []
+        for key, value in self.entries(node, "`unit`", ("name", "identified-by", "rows", "groups")):
+            name = key.value
+            if name in ("rows", "groups"):
+                self.at(key, ("data", name))
+                e = self.expr(value, f"`{name}`")
+                items += [] if e is None else [Item(name, e, self.span(value))]
+            else:
+                text = self.string(value, f"`{name}`")
+                field = "unit" if name == "name" else "identified"
+                self.at(key, ("data", field))
+                items += [Item(field, text, self.span(value))] if text else []
+        return items
+
     def _data(self, node: Node) -> None:
         for key, value in self.entries(node, "`data`", DATA):
             name, where, items = key.value, self.span(key), []
@@ -229,8 +248,7 @@ class Front:
                 word = self.word(value, "`sensitivity`", ("private", "public"))
                 items = [Item("status", word, self.span(value))] if word else []
             elif name == "unit":
-                unit = self.string(value, "`unit`")
-                items = [Item("unit", unit, self.span(value))] if unit else []
+                items = self._unit(value)
             else:
                 word = self.word(value, "`neighbours`", NEIGHBOURS)
                 items = [Item("neighbours", word, self.span(value))] if word else []

@@ -7,6 +7,7 @@ the declared ones or none. So how far a record may move a statistic follows from
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,13 +23,15 @@ Codes = NDArray[np.int64]
 
 #: Rows that are read at a time.
 ROWS = 1 << 16
+#: Bits of the lower half of a number that is added.
+_HALF = 26
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """``entries`` are what the records hold: column ``first`` of x, or y. The author's number is ``offset + factor*entry``, for entries in
-    [``low``, ``high``]; of a column with ``levels``, ``width`` entries are its indicators (for ``values`` it is one entry that is one of
-    them)."""
+    [``low``, ``high``]; with ``auto`` these are only as wide as anything goes, and no sensitivity may rest on them; of a column with
+    ``levels``, ``width`` entries are its indicators (for ``values`` it is one entry that is one of them)."""
 
     name: str
     in_y: bool = False
@@ -40,6 +43,7 @@ class Column:
     factor: float = 1.0
     levels: tuple[str, ...] = ()
     values: tuple[float, ...] = ()
+    auto: bool = False
 
     @property
     def value_low(self) -> float:
@@ -160,35 +164,133 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What `count group by` counts: the records with one key, of those that satisfy the conditions. The key is the number of ``column``, or
-    where that is None the word of the column ``name`` beside x, of which a record may have none."""
+    """What `group by` groups: the records with one key, of those that satisfy the conditions. The key is the level or the number of
+    ``column``, or where that is None the word of the column ``name`` beside x, of which a record may have none. ``of``: the column that is
+    summed. ``unit``: the column beside x that tells units apart; empty where a record is one."""
 
     name: str
     column: Column | None
-    conditions: Conditions
+    conditions: Conditions = Conditions()
+    of: Column | None = None
+    unit: str = ""
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The declared keys; empty where nobody declared them."""
+        return () if self.column is None else self.column.levels
+
+    def groups(self, records: Rows) -> Codes:
+        """The place of each record's key among :meth:`listed`, -1 where it has none or does not satisfy the conditions."""
+        return self._read(records)[0]
 
     def tally(self, records: Rows) -> tuple[Numbers, Codes, Callable[[Numbers], list[str]]]:
-        """The keys that are there, how many records have each, and how keys are written."""
-        if self.column is None:
-            return self._words(records)
-        found = [(np.empty(0), np.empty(0, dtype=np.int64))]
-        for x, y in records.blocks(ROWS):
-            v = np.clip(self.column.offset + self.column.factor * self.column.entries(x, y), self.column.value_low, self.column.value_high)
-            found.append(np.unique(v[self.conditions.hold(x, y)], return_counts=True))
-        keys, at = np.unique(np.concatenate([k for k, _ in found]), return_inverse=True)
-        total = np.zeros(keys.size, dtype=np.int64)
-        np.add.at(total, at, np.concatenate([c for _, c in found]))
-        return keys, total, lambda some: [f"{v:.15g}" for v in some]
+        """The keys that are there (of declared ones, all), how many records have each, and how keys are written."""
+        codes, keys, written = self._read(records)
+        return self._there(np.bincount(codes[codes >= 0], minlength=keys.size), keys, written)
 
-    def _words(self, records: Rows) -> tuple[Numbers, Codes, Callable[[Numbers], list[str]]]:
-        codes, said = records.beside(self.name)
-        total, start = np.zeros(len(said), dtype=np.int64), 0
+    def units(self, records: Rows) -> tuple[Numbers, Codes, Codes, Callable[[Numbers], list[str]]]:
+        """The same keys, how many units have each, the place of each record's key, and how keys are written."""
+        codes, keys, written = self._read(records)
+        said = getattr(records, "words", {}).get(self.unit)
+        there = codes >= 0
+        if said is None:  # each record is a unit of its own
+            return keys, np.bincount(codes[there], minlength=keys.size), codes, written
+        there &= said[0] >= 0
+        pairs = np.unique(np.column_stack([said[0][there], codes[there]]), axis=0)
+        return keys, np.bincount(pairs[:, 1], minlength=keys.size), codes, written
+
+    def sums(self, records: Rows, codes: Codes, size: int, numbers: Callable[[Numbers], Codes]) -> Codes:
+        """Sums over the records of each key, (width, size); ``numbers`` maps entries of ``of`` to whole numbers below 2^52, (width, rows).
+
+        Exact below 2^59, and of the right sign and beyond 2^59 otherwise, for up to 2^33 records: nothing goes round the 64 bits, since
+        numbers are added in two halves. Where n is private, how many records there are is bounded by nothing that a step was chosen by.
+        """
+        assert self.of is not None  # a count has none, and asks for no sums
+        high, low, start = np.zeros((0, size), dtype=np.int64), np.zeros((0, size), dtype=np.int64), 0
         for x, y in records.blocks(ROWS):
             part = codes[start : start + x.shape[0]]
             start += x.shape[0]
-            total += np.bincount(part[self.conditions.hold(x, y) & (part >= 0)], minlength=total.size)
-        there = np.flatnonzero(total)
-        return there.astype(np.float64), total[there], lambda some: [said[int(v)] for v in some]
+            found = numbers(self.of.entries(x, y))
+            if not high.shape[0]:
+                high, low = (np.zeros((found.shape[0], size), dtype=np.int64) for _ in range(2))
+            at = part >= 0
+            for j, values in enumerate(found):
+                np.add.at(high[j], part[at], values[at] >> _HALF)
+                np.add.at(low[j], part[at], values[at] & (2**_HALF - 1))
+        return np.asarray(np.clip(high, -(2**34), 2**34) * 2**_HALF + low, dtype=np.int64)
+
+    def _read(self, records: Rows) -> tuple[Codes, Numbers, Callable[[Numbers], list[str]]]:
+        words = None if self.column is not None else records.beside(self.name)
+        found: list[Any] = [np.empty(0)]
+        held: list[NDArray[np.bool_]] = [np.empty(0, dtype=bool)]
+        for x, y in records.blocks(ROWS):
+            held.append(self.conditions.hold(x, y))
+            if self.column is not None:
+                found.append(self._of(x, y))
+        hold = np.concatenate(held)
+        if words is not None:
+            codes, said = words
+            return (
+                np.where(hold, codes, -1).astype(np.int64),
+                np.arange(len(said), dtype=np.float64),
+                lambda some: [said[int(v)] for v in some],
+            )
+        keys = np.concatenate(found)
+        if self.levels:
+            names = self.levels
+            return (
+                np.where(hold, keys, -1).astype(np.int64),
+                np.arange(len(names), dtype=np.float64),
+                lambda some: [names[int(v)] for v in some],
+            )
+        listed, at = np.unique(keys, return_inverse=True)
+        return np.where(hold, at, -1).astype(np.int64), listed, lambda some: [f"{v:.15g}" for v in some]
+
+    def _of(self, x: Any, y: Any) -> Any:
+        c = self.column
+        assert c is not None  # keys that are words are read as a whole
+        if c.levels:
+            return c.codes(x, y)
+        return np.clip(c.offset + c.factor * c.entries(x, y), c.value_low, c.value_high)
+
+    def _there(
+        self, counts: Codes, keys: Numbers, written: Callable[[Numbers], list[str]]
+    ) -> tuple[Numbers, Codes, Callable[[Numbers], list[str]]]:
+        there = np.arange(keys.size) if self.levels else np.flatnonzero(counts)
+        return keys[there], counts[there], written
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """All tables of ``order`` of these columns of levels, in lexicographic order. A record without a level counts as the first one."""
+
+    columns: tuple[Column, ...]
+    order: int
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(len(c.levels) for c in self.columns)
+
+    @property
+    def names(self) -> Iterator[str]:
+        """One a cell, table after table."""
+        for chosen in itertools.combinations(self.columns, self.order):
+            for words in itertools.product(*(c.levels for c in chosen)):
+                yield ", ".join(f"{c.name}={word}" for c, word in zip(chosen, words, strict=True))
+
+    def counts(self, records: Rows) -> Codes:
+        """How many records lie in each cell, table after table."""
+        sizes = self.sizes
+        chosen = list(itertools.combinations(range(len(sizes)), self.order))
+        total = [np.zeros(math.prod(sizes[j] for j in of), dtype=np.int64) for of in chosen]
+        for x, y in records.blocks(ROWS):
+            codes = [np.maximum(c.codes(x, y), 0) for c in self.columns]
+            for table, of in zip(total, chosen, strict=True):
+                at = codes[of[0]]
+                for j in of[1:]:
+                    at = at * sizes[j] + codes[j]
+                table += np.bincount(at, minlength=table.size)
+        return np.concatenate(total)
 
 
 def entries(column: Column, records: Rows) -> Iterator[Numbers]:

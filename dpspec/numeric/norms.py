@@ -257,6 +257,15 @@ def directions(x: Vector) -> tuple[Vector, Lengths]:
     return out, found
 
 
+def project_each(points: Vector, radius: float) -> Vector:
+    """:func:`project` of each row of an (m, d) array, to rounding."""
+    found = lengths(points)
+    outside, out = found.values > radius, np.array(points)
+    with np.errstate(under="ignore"):
+        out[outside] = _unit(Entries(points[outside]), found.power[outside]).v * (radius / found.part[outside])[:, None]
+    return out
+
+
 def project(v: Vector, radius: float) -> Vector:
     """v*min(1, radius/|v|_2) to rounding, ``v`` itself where it is inside: for vectors that were released already, or are public."""
     if length(v) <= radius:

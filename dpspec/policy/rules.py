@@ -93,15 +93,25 @@ def applies(policy: Policy, item: Item, plan: Planned) -> bool:
     name = policy.name_of(plan.path)
     g = plan.body["guarantee"]
     entry = policy.specs.get(name)
-    says: dict[str, Any] = {"unit": g["unit"], "relation": g["neighbours"], "model": g["model"]}
+    says: dict[str, Any] = {"relation": g["neighbours"], "model": g["model"]}
     says |= {word: None if entry is None else entry.values.get(word) for word in ("data", "audience")}
     for word, wanted in item.where.items():
         if word == "specs":
             if not any(_matches(name, pattern) for pattern in wanted):
                 return False
+        elif word == "unit":
+            if not {*_units(g["unit"])} & {*wanted}:
+                return False
         elif says[word] is not None and says[word] not in wanted:
             return False
     return True
+
+
+def _units(said: str) -> tuple[str, ...]:
+    """A plan's unit, and its word where a column tells units apart: who asks for persons is content with identified ones, and who asks
+    for persons identified by a column is not content with a word."""
+    word, by, _ = said.partition(" identified by ")
+    return (said, word) if by else (said,)
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -126,9 +136,9 @@ def _breaches(policy: Policy, rule: Item, plan: Planned, day: datetime.date) -> 
     v, g, n = rule.values, plan.body["guarantee"], int(plan.body["schedule"]["n"])
     yield from _limits(v, g, [plan.body["schedule"]])
     kept = plan.body["schedule"]["protects"]
-    unit = g["unit"] if kept == "records" else f"{kept} of {g['unit']}"  # less than what a rule that names the unit asks for
-    for word, said, place in (("relation", g["neighbours"], "neighbours"), ("unit", unit, "unit")):
-        if word in v and said not in v[word]:
+    unit = _units(g["unit"]) if kept == "records" else (f"{kept} of {g['unit']}",)  # less than what a rule that names the unit asks for
+    for word, said, *others, place in (("relation", g["neighbours"], "neighbours"), ("unit", *unit, "unit")):
+        if word in v and not {said, *others} & {*v[word]}:
             yield Breach(word, f"the {word} is {said}, not {_or(v[word])}", f"state {_or(v[word])}, or another spec", ("data", place))
     if n < v.get("least-n", 0):
         yield Breach("least-n", f"n = {n}, fewer than {v['least-n']} records", "collect more records", ("data", "n"))

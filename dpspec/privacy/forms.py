@@ -18,12 +18,13 @@ import dataclasses
 import functools
 import importlib
 import math
-import pkgutil
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
-from dpspec.privacy.schedule import Attributes, Disjoint, Draw, Mechanism, Parallel, Repeat, Sampled, Sequence, Tree, draws
+from dpspec.privacy.mechanism import Mechanism
+
+if TYPE_CHECKING:
+    from dpspec.privacy.schedule import Draw, Tree
 
 _FOLDERS = ("mechanisms", "channels")
 _DEEPEST = 64
@@ -44,6 +45,9 @@ class FormError(ValueError):
 @functools.lru_cache(maxsize=1)
 def classes() -> dict[str, type]:
     """The class of each kind of mechanism and channel, from the files of the two folders."""
+    import pkgutil
+    from pathlib import Path
+
     found: dict[str, type] = {}
     for folder in _FOLDERS:
         for module in pkgutil.iter_modules([str(Path(__file__).parent / folder)]):
@@ -182,6 +186,8 @@ def spent_of(mechanism: Mechanism, noise: Mapping[str, float]) -> float:
 
 def to_json(tree: Tree, levels: Mapping[str, float] | None = None) -> dict[str, Any]:
     """The tree as JSON, without loss; with ``levels``, each draw has its level and the numbers of the noise that is drawn."""
+    from dpspec.privacy.schedule import Attributes, Disjoint, Draw, Parallel, Repeat, Sampled, Sequence
+
     match tree:
         case Draw(name=name, mechanism=mechanism):
             body: dict[str, Any] = {
@@ -223,6 +229,8 @@ def from_json(data: Any, where: str = "tree") -> tuple[Tree, dict[str, float], d
     Every field must be there, none may be added, and each must be in the range of its meaning: raises :class:`FormError`, which names the
     field.
     """
+    from dpspec.privacy.schedule import draws
+
     levels: dict[str, float] = {}
     noise: dict[str, dict[str, float]] = {}
     names: set[str] = set()
@@ -237,6 +245,8 @@ def from_json(data: Any, where: str = "tree") -> tuple[Tree, dict[str, float], d
 
 
 def _tree(data: Any, where: str, levels: dict[str, float], noise: dict[str, dict[str, float]], names: set[str], depth: int) -> Tree:
+    from dpspec.privacy.schedule import Attributes, Disjoint, Parallel, Repeat, Sampled, Sequence
+
     form = mapping(data, where)
     if depth > _DEEPEST:
         raise FormError("range", where, f"nested more than {_DEEPEST} deep")
@@ -273,6 +283,8 @@ def _tree(data: Any, where: str, levels: dict[str, float], noise: dict[str, dict
 
 
 def _draw(form: Mapping[str, Any], where: str, levels: dict[str, float], noise: dict[str, dict[str, float]], names: set[str]) -> Draw:
+    from dpspec.privacy.schedule import Draw
+
     calibrated = "level" in form or "noise" in form
     only(form, ("type", "name", "per", "weight", "mechanism", *(("level", "noise") if calibrated else ())), where)
     name = text(form, "name", where)

@@ -178,7 +178,10 @@ class StudyNoise:
 
     def gaussian(self, scale: float, size: Size) -> Array:
         _check_scale(scale)
-        return self._rng.standard_normal(size) * scale
+        out: Array = np.asarray(self._rng.standard_normal(size))
+        if scale != 1.0:
+            out *= scale
+        return out
 
     def laplace(self, scale: float, size: Size) -> Array:
         _check_scale(scale)

@@ -12,6 +12,7 @@ from dpspec.report.terminal import (
     begins,
     expected_text,
     guarantee_line,
+    influence_line,
     noise_line,
     only,
     plan_text,
@@ -126,7 +127,7 @@ def _plan(plan: Mapping[str, Any]) -> Iterator[str]:
                     b["type"],
                     b["kind"],
                     show(b["value"]) if b["value"] is not None else b["expression"],
-                    b["status"],
+                    "says nothing here" if b.get("outside") else "vacuous" if b.get("vacuous") is not None else b["status"],
                     b["theorem"] + begins(b),
                 )
                 for b in r["bounds"]
@@ -149,6 +150,8 @@ def _plan(plan: Mapping[str, Any]) -> Iterator[str]:
                 ],
             )
         yield "<h3>Cost</h3>" + table(("", ""), [(k, show(v)) for k, v in r["cost"].items() if v is not None])
+        if hostile := [row for row in plan.get("influence", ()) if row["release"] == r["name"]]:
+            yield "<h3>Hostile users</h3><ul>" + "".join(f"<li>{escape(influence_line(row))}</li>" for row in hostile) + "</ul>"
 
 
 def _buys(t: Mapping[str, Any] | None, target: Mapping[str, Any] | None) -> Iterator[str]:
@@ -268,7 +271,7 @@ def _study(body: Mapping[str, Any]) -> Iterator[str]:
     yield "<h2>Rates against theory</h2>" + _rates_table(body)
     yield from _distributions(body)
     if body.get("notes"):
-        yield "<h2>The bounds rest on</h2><ul>" + "".join(f"<li>{escape(n)}</li>" for n in body["notes"]) + "</ul>"
+        yield "<h2>Notes, and what the bounds rest on</h2><ul>" + "".join(f"<li>{escape(n)}</li>" for n in body["notes"]) + "</ul>"
     if plan:
         if body.get("varied"):
             yield (
@@ -398,6 +401,8 @@ def _points_table(points: Sequence[Mapping[str, Any]]) -> str:
         ("non-private", [f"{p['reference_error']['mean']:.4g}" if p.get("reference_error") else "-" for p in points]),
         ("cost of privacy", [f"x {times(p['cost_of_privacy']['ratio'])}" if p.get("cost_of_privacy") else "-" for p in points]),
     ]
+    others = dict.fromkeys(name for p in points for name in p.get("beside", {}))
+    rest += [(f"{o}, not private", [f"{p['beside'][o]['mean']:.4g}" if o in p.get("beside", {}) else "-" for p in points]) for o in others]
     columns += [(name, values) for name, values in rest if set(values) - {"-", "0"}]
     rows = list(zip(*(values for _, values in columns), strict=True))
     measures = " / ".join(dict.fromkeys(p["error"]["measure"] for p in points))
@@ -482,6 +487,10 @@ def _lines(body: Mapping[str, Any], variable: str, algorithms: Mapping[str, Sequ
             lines.append(Line("lower bound, C = 1", x, [p["lower_shape"] for p in group], style=":", color=LOWER, marker=""))
         if all(p.get("reference_error") and p["reference_error"]["mean"] > 0 for p in group):
             lines.append(Line("non-private", x, [p["reference_error"]["mean"] for p in group], style="-.", color=REFERENCE, marker=""))
+        for other in dict.fromkeys(name for p in group for name in p.get("beside", {})):
+            y = [p["beside"][other]["mean"] for p in group if other in p.get("beside", {})]
+            if len(y) == len(group) and min(y) > 0:
+                lines.append(Line(f"{other}, not private", x, y, style=(0, (1, 1)), color=REFERENCE, marker=""))
     return tuple(lines)
 
 
@@ -524,7 +533,8 @@ def _rates_table(body: Mapping[str, Any]) -> str:
         parts.append(table(("in", "algorithm", "at", "measured", "95% interval", "bound's exponent", "verdict"), rows, nowrap=True))
         left = sum(r.get("left_out", 0) for r in body["rates"])
         if left:
-            parts.append(f"<p class='dim'>{left} points that do no better than the zero vector are left out.</p>")
+            why = "the estimate is no better than the zero vector there, or the bound's conditions fail"
+            parts.append(f"<p class='dim'>{left} points are left out: {why}.</p>")
     else:
         parts.append("<p class='dim'>A rate needs a variable with at least three values and a bound that depends on it.</p>")
     parts += [

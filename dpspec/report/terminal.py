@@ -27,6 +27,8 @@ def _plan(plan: Mapping[str, Any], color: bool, verbose: bool) -> Iterator[str]:
         yield ""
         yield f"{bold('release ' + release['name'], color)}   {release['task']}"
         yield from _release(release, color, verbose)
+        hostile = [row for row in plan.get("influence", ()) if row["release"] == release["name"]]
+        yield from block("hostile", [influence_line(row) for row in hostile], color)
 
 
 def _release(r: Mapping[str, Any], color: bool, verbose: bool) -> Iterator[str]:
@@ -124,7 +126,7 @@ LEGEND = (
 
 
 def _bounds(r: Mapping[str, Any]) -> Iterator[str]:
-    shown = [b for b in r["bounds"] if b["kind"] != "explicit" or b["value"] is not None]  # others do not apply to these settings
+    shown = [b for b in r["bounds"] if (b["kind"] != "explicit" or b["value"] is not None) and not b.get("outside")]  # others do not apply
     for b in shown:
         sign = "<=" if b["type"] == "upper" else ">="
         value = f"{b['value']:.4g}" if b["value"] is not None else b["expression"]
@@ -136,7 +138,13 @@ def _bounds(r: Mapping[str, Any]) -> Iterator[str]:
             else ""
         )
         refuted = "" if b["status"] == "proved" else f" [{b['status']}]"
+        if b.get("vacuous") is not None:  # true, and no guarantee
+            yield f"{b['measure']}: {b['theorem']} is vacuous, {value} where every answer, or the one without data, has {b['vacuous']:.4g}"
+            continue
         yield f"{b['measure']} {sign} {value}   {b['kind']}{chance}{refuted}, {b['theorem']}{begins(b)}"
+    for b in r["bounds"]:
+        if b["status"] != "refuted" and any(not text.startswith("it is of") for text in b.get("outside", ())):  # not another setting's
+            yield f"{b['measure']}: {b['theorem']} says nothing here, {'; '.join(b['outside'])}"
     if any(b["value"] is None for b in shown):
         yield from LEGEND
     t = r["target"]
@@ -159,6 +167,11 @@ def begins(b: Mapping[str, Any]) -> str:
         return ""
     order = "of the order of " if "C" in b["regime"] else ""
     return f", from n {order}{b['least_n']:,.0f}"
+
+
+def influence_line(row: Mapping[str, Any]) -> str:
+    who = "one user moves" if row["malicious"] == 1 else f"{row['malicious']:,} users move"
+    return f"{who} the mean of {row['draw']} by at most {row['moves']:.3g} (l2), whatever is sent"
 
 
 def cost_line(c: Mapping[str, Any]) -> str:
@@ -268,9 +281,17 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
         if (t := p.get("target")) is not None:
             at = ", ".join(f"{k} = {show(v)}" for k, v in p["at"].items())
             chance = "" if t["probability"] is None else f" with probability {t['probability']:g}"
-            word = ("met" if t["met"] else "MISSED") + ("" if t["sure"] else " (by these trials; more of them may decide otherwise)")
+            word = {"met": "met", "missed": "MISSED", "undecided": "undecided by these trials"}[t["verdict"]]
+            ends = ["-" if v is None else f"{v:.4g}" for v in t["interval"]]
+            word += f"; 95% interval of the {'mean' if t['probability'] is None else 'share of trials within'} [{', '.join(ends)}]"
             where = f"{p['release']}, {p['algorithm']}" + (f", {at}" if at else "")
             lines += ["", f"target of {where}: {t['measure']} <= {t['at_most']:g}{chance}: {word}"]
+    for p in study["points"]:
+        for name, found in p.get("beside", {}).items():
+            at = ", ".join(f"{k} = {show(v)}" for k, v in p["at"].items())
+            interval = f"[{found['ci95'][0]:.4g}, {found['ci95'][1]:.4g}]"
+            where = f"{p['release']}, {p['algorithm']}" + (f", {at}" if at else "")
+            lines += ["", f"beside {where}: {name}, not private, has {found['mean']:.4g} {interval}"]
     for note in study.get("notes", []):
         lines.append("")
         lines += textwrap.wrap(note, WIDTH)

@@ -16,8 +16,9 @@ class Assumption:
     """``facts``: the names that its arguments get, for tunables and bounds. ``loss``: a certificate proves or refutes it. ``centred``: it
     says that a mean is 0. ``also``: other words for the same. ``of``: what it may be said of, the one that is meant where ``of`` is left
     out first; empty where it is said of one thing only and ``of`` adds nothing. ``args``: its arguments as an author writes them.
-    ``implies``: words that hold of the same target where it does. ``test``: the procedure of :mod:`dpspec.data.refute` that a simulated
-    law or public records are held against, or empty. ``shown``: how it is proved, or why it is neither proved nor tested."""
+    ``implies``: words that hold of the same target where it does. ``test``: the procedure of :mod:`dpspec.data.refute` or
+    :mod:`dpspec.data.refute_loss` that a simulated law is held against, or empty; of a word that a certificate decides, where it is said
+    of the population. ``shown``: how it is proved, or why it is neither proved nor tested."""
 
     means: str
     facts: tuple[str, ...] = ()
@@ -38,7 +39,7 @@ _OPEN: Final = "the author's word: nothing here decides it"
 
 ASSUMPTIONS: Final[Mapping[str, Assumption]] = {
     "lipschitz": Assumption("|grad| <= L for every record", loss=True, of=_LOSS, args="(L)", shown=_PROVED),
-    "smooth": Assumption("the gradient moves by at most B |w - v|", loss=True, of=_LOSS, args="(B)", shown=_PROVED),
+    "smooth": Assumption("the gradient moves by at most B |w - v|", loss=True, of=_LOSS, args="(B)", shown=_PROVED, test="smooth"),
     "strongly-convex": Assumption(
         "the risk minus m/2 |w|^2 is convex",
         loss=True,
@@ -46,28 +47,24 @@ ASSUMPTIONS: Final[Mapping[str, Assumption]] = {
         args="(m)",
         implies=("convex", "pl", "rsc", "one-point-convex"),
         shown=_PROVED,
+        test="strongly_convex",
     ),
-    "convex": Assumption("the loss is convex in w", loss=True, of=_LOSS, shown=_PROVED),
-    "weakly-convex": Assumption(
-        "the risk plus r/2 |w|^2 is convex",
-        of=_LOSS,
-        args="(r)",
-        shown=_OPEN,
-    ),
+    "convex": Assumption("the loss is convex in w", loss=True, of=_LOSS, shown=_PROVED, test="strongly_convex"),
+    "weakly-convex": Assumption("the risk plus r/2 |w|^2 is convex", of=_LOSS, args="(r)", test="weakly_convex"),
     "hessian-lipschitz": Assumption("the Hessian of a record moves by at most M |w - v|", of=_LOSS, args="(M)", shown=_OPEN),
     "self-concordant": Assumption("|phi'''| <= M phi''^(3/2)", of=_LOSS, args="(M)", shown=_OPEN),
     "dissipative": Assumption("<w, grad F(w)> >= m |w|^2 - b", of=_LOSS, args="(m, b)", shown=_OPEN),
-    "pl": Assumption("|grad|^2 >= 2 m (risk - its least value)", ("pl",), of=_LOSS, args="(m)", also=("polyak-lojasiewicz",), shown=_OPEN),
-    "one-point-convex": Assumption("<grad F(w), w - w*> >= a |w - w*|^2 within r of w*", of=_LOSS, args="(a, r)", shown=_OPEN),
+    "pl": Assumption("|grad|^2 >= 2 m (risk - its least value)", ("pl",), of=_LOSS, args="(m)", also=("polyak-lojasiewicz",), test="pl"),
+    "one-point-convex": Assumption("<grad F(w), w - w*> >= a |w - w*|^2 within r of w*", of=_LOSS, args="(a, r)", test="one_point_convex"),
     "rsc": Assumption(
         "the risk is strongly convex along sparse w",
         also=("restricted-strongly-convex", "restricted-strong-convexity"),
         of=_LOSS,
         args="(m)",
-        shown=_OPEN,
+        test="rsc",
     ),
     "restricted-smooth": Assumption(
-        "the risk is smooth along sparse w", also=("rss", "restricted-smoothness"), of=_LOSS, args="(M)", shown=_OPEN
+        "the risk is smooth along sparse w", also=("rss", "restricted-smoothness"), of=_LOSS, args="(M)", test="restricted_smooth"
     ),
     "sub-gaussian": Assumption(
         "E exp(<u, x>) <= exp(s^2 |u|^2/2)",
@@ -118,7 +115,7 @@ ASSUMPTIONS: Final[Mapping[str, Assumption]] = {
         also=("restricted-isometry", "restricted-eigenvalue"),
         of=("x", "public"),
         args="(delta)",
-        shown=_OPEN,
+        test="rip",
     ),
     "monotone": Assumption("the link f has its slopes in [a, b], a > 0", ("slope_min", "slope_max"), args="(a, b)", shown=_OPEN),
     "symmetric": Assumption("x and -x have one law", centred=True, of=("x", "y", "noise"), implies=("centred",), test="symmetric"),

@@ -150,14 +150,17 @@ CODES: dict[str, Code] = {
     "DP220": Code(
         "The labels are not the classes of the loss",
         "multinomial(K) is a loss of labels 0, 1, ..., K - 1. How far one record can pull the weights follows from these labels, so an "
-        "enforcement has to make them true of every record: y in {0, ..., K - 1} by map(...) or by reject (any other value becomes 0).",
+        "enforcement has to make them true of every record: y in {0, ..., K - 1} by map(...) or by reject (any other value becomes 0). "
+        "The losses of a Mahalanobis matrix are of labels -1 and 1.",
         bad="y in {1, 2, 3}\nminimise multinomial(3)",
         good="y in {0, 1, 2} by map(1 -> 0, 2 -> 1, 3 -> 2)\nminimise multinomial(3)",
     ),
     "DP221": Code(
         "A set of vectors for a matrix of weights",
         "multinomial(K) has K x d weights, one row a class. Balls, boxes and R^d are sets of such matrices, entry by entry (the l2 norm is "
-        "the Frobenius norm). The simplex, sparse(k) and a polytope are sets of vectors of d numbers.",
+        "the Frobenius norm). The simplex, sparse(k) and a polytope are sets of vectors of d numbers. A Mahalanobis matrix "
+        "(metric-logistic, metric-hinge) is d x d and positive semidefinite whatever the set says; its ball is that of the "
+        "Frobenius norm, ball(l2, r).",
         bad="minimise multinomial(3) over simplex",
         good="minimise multinomial(3) over ball(l2, 5)",
     ),

@@ -236,4 +236,13 @@ CODES: dict[str, Code] = {
         "releases:\n  my weights: ...",
         "releases:\n  my-weights: ...",
     ),
+    "DP151": Code(
+        "bounds of what one unit contributes do not fit together",
+        "Where a unit has several records, `identified by` names the column that tells units apart, and `at most 3 rows, 2 groups a "
+        "person` says how much of one counts; the executor keeps that much at random. Without a column no bound could be enforced; without "
+        "a bound on rows nothing would be known of what one unit moves; a unit is in no more groups than it has rows. The column is no "
+        "feature.",
+        "unit person\nat most 3 rows a person",
+        "unit person identified by id, neighbours add-remove\nat most 3 rows a person",
+    ),
 }

@@ -8,6 +8,7 @@ expressions are equal when they mean the same tree, wherever they stand.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -121,6 +122,25 @@ def walk(e: Expr) -> Iterator[Expr]:
 
 def names(e: Expr) -> frozenset[str]:
     return frozenset(node.id for node in walk(e) if isinstance(node, Name))
+
+
+_OF_A_NETWORK = re.compile(r"([wv])([1-9][0-9]{0,3})")
+
+
+def unit(name: str, letter: str) -> int:
+    """k of the name w<k> (``letter`` w: the weights of hidden unit k, a vector) or v<k> (its weight in the output); 0 of any other."""
+    found = _OF_A_NETWORK.fullmatch(name)
+    return int(found[2]) if found is not None and found[1] == letter else 0
+
+
+def is_network(loss: Expr) -> bool:
+    """Whether a loss names the margin of a hidden unit, ``<w1, x>``."""
+    return any(isinstance(e, Inner) and any(unit(name, "w") for name in names(e)) for e in walk(loss))
+
+
+def network_weights(loss: Expr) -> frozenset[str]:
+    """The names of weights, w1, w2... and v1, v2..., in a loss that :func:`is_network`; empty for any other."""
+    return frozenset(n for n in names(loss) if unit(n, "w") or unit(n, "v")) if is_network(loss) else frozenset()
 
 
 class Unbound(Exception):

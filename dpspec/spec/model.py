@@ -117,7 +117,7 @@ class Encode(Node):
     """
 
     column: str
-    how: Literal["one-hot", "levels", "range", "standard"]
+    how: Literal["one-hot", "levels", "range", "standard", "auto"]
     args: tuple[Expr, ...] = ()
     levels: tuple[str, ...] = ()
 
@@ -153,6 +153,9 @@ class Data(Node):
     intercept: bool = False
     status: Status = "private"
     unit: str = "person"
+    identified: str = ""  # the column whose equal cells are one unit; empty: a record is one
+    rows: Expr | None = None  # of one unit at most, kept at random
+    groups: Expr | None = None  # of one unit at most in a `group by`
     neighbours: Neighbours = "replace-one"
     domains: tuple[Domain, ...] = ()
 
@@ -222,7 +225,7 @@ class Estimate(Node):
     of: str = "x"
     args: tuple[Expr, ...] = ()
     where: tuple[Comparison, ...] = ()
-    group: str = ""  # the column of ``group by``
+    group: str = ""  # the column of ``group by``: of a count, a sum or a mean
     over: Set | None = Field(default=None, discriminator="kind")
 
 

@@ -102,11 +102,25 @@ def _data() -> dict[str, Any]:
             "from": source,
             "encode": _map(
                 "How columns become numbers: declared by the author, never learned from the records.",
-                _text('one-hot(k), levels("a", "b"), range(a, b) or standard(mean, deviation).', "one-hot(9)", "range(0, 84)"),
+                _text('one-hot(k), levels("a", "b"), range(a, b), standard(mean, deviation) or bounds auto.', "one-hot(9)", "range(0, 84)"),
             ),
             "intercept": _flag("Append a constant coordinate to x."),
             "sensitivity": _word("Whether the records need protection.", "private", "public"),
-            "unit": _text("What one record stands for: whose participation is protected.", "person", "household"),
+            "unit": {
+                "description": "Whose participation is protected: what one record stands for, or the records with one identifier.",
+                "oneOf": [
+                    _text("The word for it.", "person", "household"),
+                    _object(
+                        "Several records a unit: told apart by a column, and how much of one counts.",
+                        {
+                            "name": _text("The word for it.", "person"),
+                            "identified-by": _text("The column whose equal cells are one unit.", "id"),
+                            "rows": _number("How many records of one unit count at most, kept at random.", 3),
+                            "groups": _number("In how many groups of a `group by` one unit counts at most.", 2),
+                        },
+                    ),
+                ],
+            },
             "neighbours": _word("When two data sets are neighbours. Part of every sensitivity.", "replace-one", "add-remove", "zero-out"),
             "domain": _map(
                 "The declared set of each variable, and with `by` how the executor makes records fit it.",

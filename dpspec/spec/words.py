@@ -94,7 +94,18 @@ BUDGETS: Final[Mapping[str, str]] = {
 # ------------------------------------------------------------------------------------------------------------ statistics
 
 StatisticWord: TypeAlias = Literal[
-    "mean", "covariance", "second-moment", "precision", "subspace", "count", "sum", "variance", "histogram", "quantile", "median"
+    "mean",
+    "covariance",
+    "correlation",
+    "second-moment",
+    "precision",
+    "subspace",
+    "count",
+    "sum",
+    "variance",
+    "histogram",
+    "quantile",
+    "median",
 ]
 
 
@@ -115,6 +126,7 @@ class Statistic:
 STATISTICS: Final[Mapping[StatisticWord, Statistic]] = {
     "mean": Statistic("the mean of the records, or of a column", "either", "mean(x)"),
     "covariance": Statistic("the covariance of the records", "records", "covariance(x)"),
+    "correlation": Statistic("the correlations of the columns of the records", "records", "correlation(x)"),
     "second-moment": Statistic("E x x^T", "records", "second-moment(x)"),
     "precision": Statistic("the inverse of the second moment", "records", "precision(x)"),
     "subspace": Statistic("the span of the k leading directions of the second moment", "records", "subspace(x, 3)", 1, 1),
@@ -136,6 +148,7 @@ ORDERS: Final[tuple[Order, ...]] = get_args(Order)
 LOSSES = frozenset(
     [
         "absolute",
+        "auc",
         "biweight",
         "cauchy",
         "exponential",
@@ -144,10 +157,15 @@ LOSSES = frozenset(
         "linear",
         "logistic",
         "logistic-glm",
+        "metric",
+        "metric-hinge",
+        "metric-logistic",
+        "minimum-error-entropy",
         "multinomial",
         "poisson",
         "probit",
         "quantile",
+        "ranking",
         "savage",
         "sigmoid",
         "smooth-hinge",

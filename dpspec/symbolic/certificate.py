@@ -11,6 +11,7 @@ from dpspec.domains.domain import Margin
 from dpspec.numeric.rounding import down, up
 from dpspec.symbolic.findings import Finding
 from dpspec.symbolic.groups import GroupTerm
+from dpspec.symbolic.network import Network
 from dpspec.symbolic.normal import Poly
 
 
@@ -56,6 +57,8 @@ class Certificate:
     gradients at weights of a given norm (:mod:`dpspec.symbolic.local`), None without a closed form. ``error``: how far the slope that
     doubles compute may be from the real one (:mod:`dpspec.symbolic.running`); the other constants are about the real function.
     ``hessian``: the Hessian-Lipschitz constant (:mod:`dpspec.symbolic.third`), found when asked for; None where nothing is known.
+    ``network``: the data part of a loss of several margins (:mod:`dpspec.symbolic.network`), whose weights are those of its units; it has
+    no ``form``, and ``frobenius`` bounds the Hessian of a record in the Frobenius norm.
     """
 
     name: str
@@ -86,6 +89,8 @@ class Certificate:
     local: Local | None = None
     error: Error | None = None
     hessian: Third | None = None
+    network: Network | None = None
+    frobenius: float = math.inf
 
     @property
     def ok(self) -> bool:

@@ -21,7 +21,7 @@ from dpspec.numeric.rounding import down, padded_up, show, up
 from dpspec.spec.expr import Expr
 from dpspec.spec.expr import names as words
 from dpspec.spec.model import Ball, Box, Finite, Polytope, Reals, Set, Simplex, Sparse
-from dpspec.symbolic import multinomial, softmax
+from dpspec.symbolic import metric, multinomial, network, network_certificate, softmax
 from dpspec.symbolic.certificate import Certificate, Method
 from dpspec.symbolic.claims import Draft, answer, declared_only, reached, scaled, shrunk
 from dpspec.symbolic.extrema import Result, case_constants, reach, saturating
@@ -106,10 +106,16 @@ def _certify(
     y_domain = _domain(y, values, 1)
     scope = Scope(values, ("w", "x1", "x2"), ("y1", "y2")) if pairwise else Scope(values)
     try:
+        several_units = network.recognise(loss, scope)
+        if several_units is not None:
+            return _network(*several_units, pairwise, over, x_domain, y_domain, values, claims)
         parts = split(normal_form(loss, scope))
         several = softmax.recognise(parts.data)
         if several is not None:
             return _several(several, parts, pairwise, over, x_domain, y_domain, values, claims)
+        matrix = metric.recognise(parts.data)
+        if matrix is not None:
+            return _metric(matrix, parts, over, x_domain, y_domain, values, claims)
         if pairwise:
             parts = replace(parts, data=of_difference(parts.data))
         loss_cases = cases(parts.data, pairwise, y_domain)
@@ -156,6 +162,44 @@ def _several(
         return _refused(Finding("DP221", "error", text, "Minimise over ball(l1 | l2 | linf, r), box(a, b) or R^d."), claims)
     weights = _domain(over, values, None if x.dimension is None else loss.classes * x.dimension)
     return multinomial.certificate(loss, parts, weights, x, y, claims)
+
+
+def _metric(
+    loss: metric.Metric,
+    parts: Parts,
+    over: SetLike,
+    x: Domain,
+    y: Domain,
+    values: Mapping[str, Fraction | int | float],
+    claims: Sequence[Claim],
+) -> Certificate:
+    """The certificate of a loss of a Mahalanobis matrix, d x d: ``over`` is a ball of d*d numbers, and the matrix is semidefinite too."""
+    if x.dimension is None:
+        raise NoNormalForm("a Mahalanobis matrix needs the number of features, d")
+    if (over.norm if isinstance(over, Ball) else over.shape if isinstance(over, Domain) else "") != "l2":
+        text = "the weights of a metric are a d x d matrix, and this set is no ball of such matrices"
+        return _refused(Finding("DP221", "error", text, "Minimise over ball(l2, r), the Frobenius ball."), claims)
+    return metric.certificate(loss, parts, _domain(over, values, x.dimension**2), x, y, claims)
+
+
+def _network(
+    net: network.Network,
+    parts: Parts,
+    pairwise: bool,
+    over: SetLike,
+    x: Domain,
+    y: Domain,
+    values: Mapping[str, Fraction | int | float],
+    claims: Sequence[Claim],
+) -> Certificate:
+    """The certificate of a network: ``over`` is a set of the weights of all its units."""
+    if pairwise:
+        raise NoNormalForm("a network is a loss of one record")
+    if isinstance(over, Polytope | Simplex | Sparse) or (isinstance(over, Domain) and over.shape == "simplex"):
+        text = "the weights of a network are those of its units one after the other, and this set is one of vectors"
+        return _refused(Finding("DP221", "error", text, "Minimise over ball(l1 | l2 | linf, r), box(a, b) or R^d."), claims)
+    whole = _domain(over, values, None if x.dimension is None else net.size(x.dimension))
+    return network_certificate.certificate(net, parts, _domain(over, values, x.dimension), whole, x, y, claims)
 
 
 # ------------------------------------------------------------------------------------------------------------------- domains

@@ -49,7 +49,7 @@ class Named:
 # ------------------------------------------------------------------------------------------------- elementary functions, bounded
 
 
-def _sigmoid_up(t: Fraction) -> Fraction:
+def sigmoid_up(t: Fraction) -> Fraction:
     """>= 1/(1 + exp(-t))."""
     if t < -700:
         return padded_up(math.exp(-700.0))
@@ -104,7 +104,7 @@ def _farthest(a: End, b: End) -> End:
 def _softplus_minus(a: End, b: End) -> Profile:
     """f = log(1 + exp(-t)): |f'| = s(-t) falls with t; f'' = s(1-s) is even and falls with |t|."""
     far = _farthest(a, b)
-    slope = ONE if a is None else _sigmoid_up(-a)
+    slope = ONE if a is None else sigmoid_up(-a)
     return Profile(slope, _bump_up(_nearest_zero(a, b)), ZERO if far is None else _bump_down(far), a)
 
 
@@ -310,7 +310,7 @@ def _exp_mean(a: End, b: End) -> Profile:
 
 def _softplus_mean(a: End, b: End) -> Profile:
     far = _farthest(a, b)
-    return Profile(ONE if b is None else _sigmoid_up(b), _bump_up(_nearest_zero(a, b)), ZERO if far is None else _bump_down(far), b)
+    return Profile(ONE if b is None else sigmoid_up(b), _bump_up(_nearest_zero(a, b)), ZERO if far is None else _bump_down(far), b)
 
 
 # --------------------------------------------------------------------------------------------------------------- recognition
@@ -502,7 +502,7 @@ def _glm(named: Named, u: tuple[End, End], y: tuple[End, End]) -> Constants:
     if u[0] is None:
         low_mean = ZERO
     else:
-        low_mean = exp_down(u[0]) if poisson else 1 - _sigmoid_up(-u[0])
+        low_mean = exp_down(u[0]) if poisson else 1 - sigmoid_up(-u[0])
     up_end, down_end = p.slope - y[0], y[1] - low_mean
     if up_end >= down_end:
         return Constants(max(up_end, ZERO), p.curve, p.least, None if u[1] is None else (u[1], y[0]))

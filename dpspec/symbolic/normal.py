@@ -46,7 +46,15 @@ NAMED_LOSSES: Mapping[str, tuple[int, int]] = {
     "multinomial": (1, 1),
     "poisson": (0, 0),
     "exponential": (0, 0),
+    "auc": (0, 0),
+    "ranking": (0, 0),
+    "minimum-error-entropy": (0, 1),
+    "metric": (0, 1),
+    "metric-logistic": (0, 1),
+    "metric-hinge": (0, 1),
 }
+#: Named losses that are of two records alone; the others are too, in the differences of margins and labels.
+OF_PAIRS = frozenset(("auc", "ranking", "minimum-error-entropy", "metric", "metric-logistic", "metric-hinge"))
 
 
 class NoNormalForm(Exception):
@@ -413,7 +421,7 @@ def _name(name: str, scope: Scope) -> Poly:
     if name == "pi":
         return of_atom(Fn("pi", ()))
     if name in NAMED_LOSSES:
-        return named_loss(name, ())
+        return _loss(name, (), scope)
     raise NoValue(name)
 
 
@@ -443,7 +451,7 @@ def _binary(op: str, a: Expr, b: Expr, scope: Scope) -> Poly:
 
 def _call(f: str, args: tuple[Expr, ...], scope: Scope) -> Poly:
     if f in NAMED_LOSSES:
-        return named_loss(f, tuple(_number(a, f, scope) for a in args))
+        return _loss(f, tuple(_number(a, f, scope) for a in args), scope)
     if f in ("l1", "l2", "ridge", "lasso", "elastic-net"):
         return _named_regulariser(f, tuple(_number(a, f, scope) for a in args))
     if f in ("group", "group-lasso"):
@@ -569,6 +577,17 @@ def _norm(e: Expr, order: str, scope: Scope) -> Poly:
 # ------------------------------------------------------------------------------------------------------------- named losses
 
 
+def _loss(name: str, params: tuple[Fraction, ...], scope: Scope) -> Poly:
+    """A named loss where it stands: of two records in u = <w, x1 - x2> and y = y1 - y2."""
+    pairwise = "x2" in scope.vectors
+    if name in OF_PAIRS and not pairwise:
+        raise BadParameter(f"{name} is a loss of two records: minimise pairwise {name}")
+    found = named_loss(name, params)
+    if not pairwise or name == "multinomial" or name.startswith("metric"):
+        return found
+    return substitute(found, {"u": sub(var("u1"), var("u2")), "y": sub(var("y1"), var("y2"))})
+
+
 def named_loss(name: str, params: tuple[Fraction, ...]) -> Poly:
     """The normal form of a named loss, in the margin u = <w, x> and the label y; z = y*u and s = u - y.
 
@@ -580,10 +599,14 @@ def named_loss(name: str, params: tuple[Fraction, ...]) -> Poly:
     left out); sigmoid 1/(1 + exp(z)), decreasing in z
     (000 prints the increasing one in its experiments, which rewards wrong labels); savage sigmoid squared; probit -log Phi(z);
     poisson exp(u) - y*u; exponential exp(-z); linear -z; multinomial(K) log sum_j exp(<w_j, x>) - <w_y, x>, an atom of its own that is no
-    function of one margin (:mod:`dpspec.symbolic.multinomial`). The three default constants are the usual ones of robust regression (95%
-    efficiency under unit normal noise).
+    function of one margin (:mod:`dpspec.symbolic.multinomial`). Of two records, u and y being differences: auc, the logistic loss, which
+    ranks by labels; ranking, the squared loss, which keeps their distances; minimum-error-entropy(h = 1) h^2 (1 - exp(-s^2/(2 h^2)));
+    metric-logistic(b = 1), also written metric, log(1 + exp(-t)) and metric-hinge(b = 1) max(0, 1 - t), atoms, with t =
+    y1 y2 (b - (x1 - x2)^T W (x1 - x2)) (:mod:`dpspec.symbolic.metric`; 000, section 3.3.1, Example 1).
+
+    The three default constants are the usual ones of robust regression (95% efficiency under unit normal noise).
     """
-    name = "smoothed-hinge" if name == "smooth-hinge" else name
+    name = {"smooth-hinge": "smoothed-hinge", "metric": "metric-logistic"}.get(name, name)
     least, most = NAMED_LOSSES[name]
     if not least <= len(params) <= most:
         wanted = str(least) if least == most else f"{least} to {most}"
@@ -596,6 +619,10 @@ def named_loss(name: str, params: tuple[Fraction, ...]) -> Poly:
         params = (defaults[name],)
     if name in ("huber", "biweight", "cauchy", "smoothed-hinge") and params[0] <= 0:
         raise BadParameter(f"the parameter of {name} must be positive")
+    if name in ("minimum-error-entropy", "metric-logistic", "metric-hinge"):
+        params = params or (Fraction(1),)
+        if params[0] <= 0:
+            raise BadParameter(f"the parameter of {name} must be positive")
     if name == "quantile" and not 0 < params[0] < 1:
         raise BadParameter("the level of quantile must lie strictly between 0 and 1")
     if name == "multinomial" and not (params[0].denominator == 1 and 2 <= params[0] <= MAX_CLASSES):
@@ -603,11 +630,16 @@ def named_loss(name: str, params: tuple[Fraction, ...]) -> Poly:
     match name:
         case "multinomial":
             return of_atom(Fn("multinomial", (u, y), params))
-        case "logistic":
+        case "metric-logistic" | "metric-hinge":
+            return of_atom(Fn(name, (u,), params))
+        case "minimum-error-entropy":
+            square = params[0] ** 2
+            return scale(sub(ONE, fn("exp", scale(power(s, 2), -1 / (2 * square)))), square)
+        case "logistic" | "auc":
             return of_atom(Fn("softplus", (scale(z, -1),)))
         case "logistic-glm":
             return sub(of_atom(Fn("softplus", (u,))), z)
-        case "squared":
+        case "squared" | "ranking":
             return scale(power(s, 2), half)
         case "absolute":
             return fn("abs", s)

@@ -11,11 +11,14 @@ from itertools import pairwise
 from typing import Any
 
 from dpspec.domains.domain import Domain
-from dpspec.models.columns import Cells, Column, Condition, Conditions
+from dpspec.models.columns import Cells, Column, Condition, Conditions, Keys
 from dpspec.spec.expr import NotANumber, Unbound, evaluate
 from dpspec.spec.model import Comparison, Encode, Estimate
 from dpspec.spec.words import STATISTICS
 from dpspec.tasks.protocol import Binding, Refusal
+
+#: As far as `bounds auto` looks: numbers beyond count as this, one record at a time.
+WIDEST = 2.0**50
 
 _UNBOUNDED = "{} has no bounds, and how far one record moves a statistic of it is not known"
 
@@ -60,7 +63,7 @@ def column_of(name: str, binding: Binding) -> Column:
 
 def _width(e: Encode | None, binding: Binding) -> int | None:
     """Indicators of a column; None for a number."""
-    if e is None or e.how in ("range", "standard"):
+    if e is None or e.how in ("range", "standard", "auto"):
         return None
     return len(e.levels) if e.how == "levels" else int(_value(e.args[0], binding))
 
@@ -91,6 +94,13 @@ def _number(name: str, first: int, e: Encode | None, binding: Binding) -> Column
         )
     low, high = (-math.inf if said.low is None else float(said.low), math.inf if said.high is None else float(said.high))
     offset, factor = 0.0, 1.0
+    if e is not None and e.how == "auto":
+        if math.isfinite(low) or math.isfinite(high):
+            raise NoColumn(
+                f"the domain of x bounds {name} already, and would clip what `bounds auto` looks for",
+                "leave the domain of x out: every column has an encoding with bounds; or leave `bounds auto` out",
+            )
+        return Column(name, first=first, low=-WIDEST, high=WIDEST, auto=True)
     if e is not None:
         a, b = (_value(arg, binding) for arg in e.args)
         offset, factor = (a, b - a) if e.how == "range" else (a, b)
@@ -115,6 +125,11 @@ def _label(name: str, binding: Binding) -> Column:
 def number_of(name: str, binding: Binding) -> Column:
     """A column that is a number: one of levels has no sum. Raises :class:`NoColumn`."""
     found = column_of(name, binding)
+    if found.auto and (binding.node.what not in ("sum", "mean") or binding.node.group):
+        what = f"{binding.node.what} group by" if binding.node.group else binding.node.what
+        raise NoColumn(
+            f"the bounds of {name} are auto, which sum and mean find; {what} needs them declared", f"encode {name} as range(a, b)"
+        )
     if found.levels and not found.in_y:
         raise NoColumn(f"{name} is a column of levels, which have no {binding.node.what}", f"histogram({name})")
     return found
@@ -125,7 +140,7 @@ def number_of(name: str, binding: Binding) -> Column:
 
 def conditions(binding: Binding) -> Conditions:
     """Raises :class:`NoColumn`."""
-    return Conditions(tuple(_condition(c, binding) for c in binding.node.where))
+    return Conditions(tuple(_condition(c, binding) for c in getattr(binding.node, "where", ())))
 
 
 def _condition(c: Comparison, binding: Binding) -> Condition:
@@ -164,6 +179,31 @@ def cells(binding: Binding) -> Cells:
     return Cells(column, tuple(names), tuple(column.entry(v) for v in ends))
 
 
+def keys_of(binding: Binding) -> Keys:
+    """The keys of ``group by``, and the column that is summed. Raises :class:`NoColumn`."""
+    node, source = binding.node, binding.analysis.data.source
+    name, unit = node.group, binding.analysis.data.identified
+    if unit and name == unit:
+        raise NoColumn(f"{name} tells units apart, and a group of one unit hides nobody", "group by another column")
+    of = None if node.what == "count" else number_of(node.of, binding)
+    listed = getattr(source, "columns", ())
+    if name not in (*listed, "x", "y", getattr(source, "target", None)):
+        if source is not None and not listed:
+            raise NoColumn(
+                f"which columns are features is not said, so {name} would be one of them and the key",
+                "from ... columns [age, hours], without the key",
+            )
+        return Keys(name, None, conditions(binding), of, unit)
+    return Keys(name, column_of(name, binding), conditions(binding), of, unit)
+
+
+def key_facts(binding: Binding) -> Mapping[str, float]:
+    """``cells``: how many keys are declared, where they are; the ends of the column that is summed."""
+    keys = keys_of(binding)
+    found = {} if keys.of is None else {"value_low": keys.of.value_low, "value_high": keys.of.value_high}
+    return {**found, **({"cells": float(len(keys.levels))} if keys.levels else {})}
+
+
 def shares(binding: Binding) -> tuple[float, ...]:
     """The shares of ``quantile(c, p, ...)``; the median's is a half."""
     return (0.5,) if binding.node.what == "median" else tuple(_value(e, binding) for e in binding.node.args)
@@ -176,6 +216,7 @@ def asks(what: str, *others: str, column: bool = True) -> Callable[[Any], bool]:
         return (
             isinstance(node, Estimate)
             and node.what in (what, *others)
+            and not (node.group and column)
             and (not column or node.of != "x" or STATISTICS[node.what].of == "column")
         )
 
@@ -213,6 +254,8 @@ def facts_of(make: Callable[[Binding], Mapping[str, float]]) -> Callable[[Bindin
 def interval_facts(binding: Binding) -> Mapping[str, float]:
     """``value_low`` and ``value_high``, in the author's units."""
     column = number_of(binding.node.of, binding)
+    if column.auto:
+        return {"auto": 1.0}
     return {"value_low": column.value_low, "value_high": column.value_high}
 
 

@@ -13,8 +13,9 @@ from dpspec.algorithms.card import Problem
 CARRIED = ("standard_error", "low", "high", "rank_error")
 
 
-def table(names: Callable[[Problem], Sequence[str]]) -> Callable[[Any, Problem], dict[str, Any]]:
-    """The arrays of a release: ``name``, ``value``, and what the algorithm says of their noise."""
+def table(names: Callable[[Problem], Sequence[str]], *beside: str) -> Callable[[Any, Problem], dict[str, Any]]:
+    """The arrays of a release: ``name``, ``value``, what the algorithm says of their noise, and the numbers called ``beside`` if it has
+    any."""
 
     def arrays(estimate: Any, problem: Problem) -> dict[str, Any]:
         value = np.atleast_1d(estimate.theta)
@@ -22,6 +23,7 @@ def table(names: Callable[[Problem], Sequence[str]]) -> Callable[[Any, Problem],
         for word in CARRIED:
             if word in estimate.extras:
                 found[word] = np.broadcast_to(np.asarray(estimate.extras[word], dtype=np.float64), value.shape).copy()
+        found.update({word: np.asarray(estimate.extras[word]) for word in beside if word in estimate.extras})
         return found
 
     return arrays

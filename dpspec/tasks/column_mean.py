@@ -25,7 +25,7 @@ def reference(records: Any, problem: Problem, settings: Mapping[str, Any]) -> Re
 TASK = Task(
     name="column-mean",
     serves=asks("mean"),
-    words=("column-mean",),
+    words=("ranged", "column-mean"),
     measures=(ABSOLUTE_ERROR,),
     check=checked(of_a_number),
     facts=facts_of(interval_facts),
@@ -33,5 +33,5 @@ TASK = Task(
     reference=reference,
     trivial=lambda problem: None,
     labelled=needs_y,
-    arrays=table(lambda problem: (f"mean({problem.task.of})",)),
+    arrays=table(lambda problem: (f"mean({problem.task.of})",), "found_low", "found_high"),
 )

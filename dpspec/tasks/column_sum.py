@@ -23,7 +23,7 @@ def reference(records: Any, problem: Problem, settings: Mapping[str, Any]) -> Re
 TASK = Task(
     name="column-sum",
     serves=asks("sum"),
-    words=("sum",),
+    words=("ranged", "sum"),
     measures=(ABSOLUTE_ERROR,),
     check=checked(of_a_number),
     facts=facts_of(interval_facts),
@@ -32,5 +32,5 @@ TASK = Task(
     trivial=lambda problem: None,
     labelled=needs_y,
     total=lambda node: True,
-    arrays=table(lambda problem: (f"sum({problem.task.of})",)),
+    arrays=table(lambda problem: (f"sum({problem.task.of})",), "found_low", "found_high"),
 )

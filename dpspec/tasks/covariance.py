@@ -44,6 +44,13 @@ def reference(records: Any, problem: Problem, settings: Mapping[str, Any]) -> Re
     return moment - np.outer(mean, mean), None
 
 
+def ceiling(problem: Problem, measure: str) -> float | None:
+    """The error of the zero matrix: every norm of E x x^T that is at most the Frobenius norm is at most r^2, |x|_2 <= r."""
+    if "x_l2" not in problem.facts or measure not in ("operator-error", "frobenius-error", "max-error"):
+        return None
+    return problem.facts["x_l2"] ** 2
+
+
 TASK = Task(
     name="covariance",
     serves=lambda node: isinstance(node, Estimate) and node.what in ("covariance", "second-moment"),
@@ -51,6 +58,7 @@ TASK = Task(
     measures=(*OF_A_MATRIX, RELATIVE_REFERENCE_ERROR),
     reference=reference,
     truth=truth,
+    ceiling=ceiling,
     bounded=bounded,
     centred=lambda node: node.what == "covariance",
     uncentred=lambda node: node.model_copy(update={"what": "second-moment"}) if node.what == "covariance" else None,

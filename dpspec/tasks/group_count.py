@@ -1,4 +1,4 @@
-"""``estimate count group by c``: how many records have each key, for keys that nobody declared.
+"""``estimate count group by c``: how many records have each key, declared or not.
 
 An answer is a table: a row a named key, its number (of words: its place in the records' list of words) and its count. Errors are over the
 keys that the records hold, a key that is not named counting as 0.
@@ -13,29 +13,11 @@ import numpy as np
 
 from dpspec.algorithms.card import Problem
 from dpspec.measures.measure import Array, Measure, Trial
-from dpspec.models.columns import Keys
-from dpspec.tasks._columns import NoColumn, asks, checked, column_of, conditions, needs_y
+from dpspec.tasks._columns import asks, checked, facts_of, key_facts, keys_of, needs_y
 from dpspec.tasks._statistics import CARRIED
-from dpspec.tasks.protocol import Binding, Reference, Task
+from dpspec.tasks.protocol import Reference, Task
 
 _count = asks("count", column=False)
-
-
-def keys(binding: Binding) -> Keys:
-    """Raises :class:`NoColumn`."""
-    name, source = binding.node.group, binding.analysis.data.source
-    listed = getattr(source, "columns", ())
-    if name not in (*listed, "x", "y", getattr(source, "target", None)):
-        if source is not None and not listed:
-            raise NoColumn(
-                f"which columns are features is not said, so {name} would be one of them and the key",
-                "from ... columns [age, hours], without the key",
-            )
-        return Keys(name, None, conditions(binding))
-    column = column_of(name, binding)
-    if column.levels:
-        raise NoColumn(f"the levels of {name} are declared, and naming them costs nothing", f"estimate histogram({name})")
-    return Keys(name, column, conditions(binding))
 
 
 def reference(records: Any, problem: Problem, settings: Mapping[str, Any]) -> Reference:
@@ -72,7 +54,7 @@ def unnamed(answer: Array, trial: Trial) -> float:
 def arrays(estimate: Any, problem: Problem) -> dict[str, Any]:
     """``name`` and ``value`` of each published key, in the order of the names, and what is said of their noise."""
     value, names = estimate.theta.reshape(-1, 2)[:, 1], np.array(list(estimate.extras["name"]), dtype=np.str_)
-    order = np.argsort(names, kind="stable") if problem.oracle.column is None else np.arange(names.size)
+    order = np.arange(names.size) if problem.oracle.column is not None else np.argsort(names, kind="stable")
     found: dict[str, Any] = {"name": names[order], "value": value[order]}
     for word in CARRIED:
         if word in estimate.extras:
@@ -83,14 +65,15 @@ def arrays(estimate: Any, problem: Problem) -> dict[str, Any]:
 TASK = Task(
     name="group_count",
     serves=lambda node: _count(node) and bool(node.group),
-    words=("group-count",),
+    words=("grouped", "group-count"),
     measures=(
         Measure("absolute-error", mean_error, "records"),
         Measure("largest-error", largest, "records"),
         Measure("keys-unnamed", unnamed, "records"),
     ),
-    check=checked(keys),
-    bind=keys,
+    check=checked(keys_of),
+    facts=facts_of(key_facts),
+    bind=keys_of,
     reference=reference,
     trivial=lambda problem: np.zeros((0, 2)),
     labelled=needs_y,

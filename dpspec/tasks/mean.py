@@ -45,9 +45,15 @@ def broken(release: Any, problem: Problem, law: Any, records: Any, parts: tuple[
         yield "the mean lies outside of the set after `over`"
 
 
+def ceiling(problem: Problem, measure: str) -> float | None:
+    """The error of the zero vector: the mean is as short as the records are."""
+    radius = problem.facts.get({"l2-error": "x_l2", "squared-l2-error": "x_l2", "linf-error": "x_linf"}.get(measure, ""))
+    return None if radius is None else radius**2 if measure == "squared-l2-error" else radius
+
+
 TASK = Task(
     name="mean",
-    serves=lambda node: isinstance(node, Estimate) and node.what == "mean" and node.of == "x",
+    serves=lambda node: isinstance(node, Estimate) and node.what == "mean" and node.of == "x" and not node.group,
     words=("estimate", "mean"),
     measures=(*DISTANCES, SUPPORT_ERROR),
     labelled=lambda node: False,
@@ -55,6 +61,7 @@ TASK = Task(
     reference=reference,
     spared=True,
     truth=truth,
+    ceiling=ceiling,
     enforced_truth="moments",
     law_is="the error is measured against the law of",
     inside="the mean",

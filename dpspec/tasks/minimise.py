@@ -1,9 +1,9 @@
-"""``minimise LOSS over SET``: the objective of a loss of one record, of one margin <w, x> or of several (multinomial)."""
+"""``minimise LOSS over SET``: the objective of a loss of one record, of one margin <w, x> or of several (multinomial, networks)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from dpspec.measures.measure import Array, Trial
 from dpspec.measures.risk import EXCESS_EMPIRICAL_RISK, EXCESS_POPULATION_RISK, LABEL_ERROR
 from dpspec.measures.vector import DISTANCES, SUPPORT_ERROR
 from dpspec.spec.model import Minimise
-from dpspec.tasks.protocol import Binding, Reference, Task, fitted, parameter
+from dpspec.tasks.protocol import Binding, Reference, Refusal, Task, fitted, parameter
 
 
 def certificate(node: Minimise, **known: Any) -> Any:
@@ -40,6 +40,21 @@ def bind(binding: Binding) -> Any:
         assert loss is not None
         alone = problem.neighbours == "add-remove"
         return multinomial(proved.classes, over, factor=float(proved.factor), l2=loss.l2, l1=loss.l1, alone=alone, **bounds)
+    if proved.network is not None:
+        from dpspec.algorithms.network import network
+
+        assert loss is not None
+        return network(
+            proved.network,
+            over,
+            smooth=math.isfinite(loss.smooth),
+            l2=loss.l2,
+            l1=loss.l1,
+            reach=loss.lipschitz / loss.slope if 0 < loss.slope < math.inf else 1.0,
+            frobenius=loss.frobenius,
+            alone=problem.neighbours == "add-remove",
+            **bounds,
+        )
     functions = replace(margin_loss(proved), limit=math.inf, curve=math.inf)  # the objective brings them into the certified range
     return Objective(
         phi=functions.value,
@@ -75,8 +90,33 @@ def caveat(problem: Problem) -> str:
 
 def truth(trial: Trial) -> Array:
     """The law's parameter; of a matrix of weights the minimiser (laws have vectors, and rows that differ by one vector classify alike)."""
-    several = trial.problem.loss is not None and trial.problem.loss.classes > 1
+    several = trial.problem.loss is not None and trial.problem.loss.several
     return fitted(trial) if several else parameter(trial)
+
+
+def ceiling(problem: Problem, measure: str) -> float | None:
+    """The risk of w = 0 above the least one, where 0 lies in the set: no record's loss there is further above the infimum."""
+    kind = getattr(problem.task.over, "kind", "")
+    if (
+        problem.loss is None
+        or kind not in ("reals", "ball", "sparse")
+        or measure not in ("excess-empirical-risk", "excess-population-risk")
+    ):
+        return None
+    return problem.loss.at_zero if math.isfinite(problem.loss.at_zero) else None
+
+
+def check(binding: Binding) -> Iterator[Refusal]:
+    """Of a network what compares weights, or reads a prediction off one margin, has no meaning: units may change places."""
+    problem = binding.problem
+    if problem.loss is None or problem.loss.network is None or problem.goal is None:
+        return
+    if problem.goal.measure in {m.name for m in (*DISTANCES, SUPPORT_ERROR, LABEL_ERROR)}:
+        yield Refusal(
+            f"{problem.goal.measure} has no meaning for a network: its units may change places, and its prediction is not one margin",
+            "expect gradient-norm, excess-empirical-risk or excess-population-risk",
+            ("expect",),
+        )
 
 
 TASK = Task(
@@ -88,6 +128,8 @@ TASK = Task(
     bind=bind,
     reference=reference,
     caveat=caveat,
+    check=check,
     truth=truth,
+    ceiling=ceiling,
     extremes="labels",
 )

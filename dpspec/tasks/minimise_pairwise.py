@@ -11,6 +11,7 @@ the pairs are run through in blocks.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
@@ -25,9 +26,11 @@ from dpspec.algorithms.sets import REALS, ConstraintSet, GroupNorm, prox
 from dpspec.measures.measure import Array, Measure, Trial
 from dpspec.measures.risk import EXCESS_EMPIRICAL_RISK
 from dpspec.measures.vector import DISTANCES
-from dpspec.spec.expr import names
+from dpspec.spec.expr import Call, names, walk
 from dpspec.spec.model import Minimise
+from dpspec.spec.words import LOSSES
 from dpspec.symbolic.margin import bounded
+from dpspec.symbolic.metric import mentions
 from dpspec.tasks.minimise import certificate
 from dpspec.tasks.protocol import Binding, Reference, Task
 
@@ -100,6 +103,35 @@ class Ordered:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ByLabel:
+    """Records in a public order, kept label by label: a record meets the earlier ones of each label as one slice, and those of labels that
+    leave its pairs without a slope (equal ones, in ranking) not at all. ``parts``: (label, their places in the order, their rows)."""
+
+    objective: PairObjective
+    parts: tuple[tuple[float, list[int], Any], ...]
+    label: NDArray[np.intp]
+    within: NDArray[np.intp]
+
+    def gradient(self, w: Vector, k: int) -> Vector:
+        """As :meth:`Ordered.gradient`."""
+        f = self.objective
+        own, _, rows = self.parts[self.label[k]]
+        here = rows[self.within[k] : self.within[k] + 1]
+        total, pull = 0.0, np.zeros(len(w))
+        with np.errstate(all="ignore"):
+            margin = (here @ w)[0]
+            for other, places, theirs in self.parts:
+                count = bisect_left(places, k)
+                if count == 0 or (own, other) in f.silent:
+                    continue
+                earlier = theirs[:count]
+                s = bounded(f.slope(margin - earlier @ w, own, other), f.limit)
+                total, pull = total + s.sum(), pull + earlier.T @ s
+            mine = here[0] if isinstance(here, np.ndarray) else here.toarray()[0]
+            return np.asarray((mine * total - pull) / k)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class PairObjective:
     """``phi`` and its ``slope`` in u = <w, x1 - x2>; ``limit``, ``length``: certified bounds of |phi'|, into which computed slopes are
     brought, and of the gradient of a pair. ``l2``, ``l1``, ``group``, ``over`` as in :class:`dpspec.algorithms.objective.Objective`.
@@ -115,15 +147,25 @@ class PairObjective:
     length: float = math.inf
     curve: float = math.inf
     residual: bool = False  # phi knows u - (y1 - y2) alone, but for terms without w
+    silent: frozenset[tuple[float, float]] = frozenset()  # labels of pairs without a slope
     online: bool = False  # data_value is the mean over t of the mean over the pairs with earlier records, as in a regret
 
     def size(self, features: int) -> int:
         """How many weights there are."""
         return features
 
-    def ordered(self, records: Any, order: NDArray[np.intp]) -> Ordered:
+    def ordered(self, records: Any, order: NDArray[np.intp]) -> Ordered | ByLabel:
         """The records in ``order``, a permutation that depends on none of them."""
-        return Ordered(self, records.x[order], _labels(records)[order])
+        y = _labels(records)[order]
+        labels, label = np.unique(y, return_inverse=True)
+        if not self.silent or len(labels) > _LABELS:
+            return Ordered(self, records.x[order], y)
+        places = [np.flatnonzero(label == j) for j in range(len(labels))]
+        within = np.empty(len(y), dtype=np.intp)
+        for found in places:
+            within[found] = np.arange(len(found))
+        parts = tuple((float(v), found.tolist(), records.x[order[found]]) for v, found in zip(labels, places, strict=True))
+        return ByLabel(self, parts, label, within)
 
     def arriving(self, records: Any) -> Ordered:
         """The records in the order in which they come."""
@@ -160,21 +202,7 @@ class PairObjective:
         out when it came, less the least such mean of one point of the set. ``path``: (Q + 1, d); ``times``: how many records had come when
         each point was released, the first 0. A step of the search for that point takes O(n p^2) by running sums of p polynomials where
         these are accurate (smooth losses, few labels), and n^2 losses where they are not. In study mode only."""
-        from dpspec.algorithms.objective import optimum
-
-        fixed: Any = replace(self, online=True)
-        come, n = self.arriving(records), records.x.shape[0]
-        ends = [*np.asarray(times, dtype=np.int64)[1:], n]
-        paid = start = 0
-        if len(path) == 1:  # one point for all records: a value that running sums know
-            ends, paid = [], (n - 1) * fixed.value(np.asarray(path[0]), records)
-        for w, end in zip(path if ends else [], ends, strict=True):
-            if end > start:
-                paid = paid + come.penalty(w, slice(int(start), int(end))) + (end - max(start, 1)) * self.regulariser(w)
-            start = end
-        whole: Any = self
-        near, _ = optimum(whole, records)  # over all pairs, by sorting: close to it, and quick
-        return float(paid / (n - 1) - optimum(fixed, records, start=near, tolerance=1e-4)[1])
+        return stream_regret(self, path, times, records)
 
     def regulariser(self, w: Vector) -> float:
         """l2/2 |w|^2 + l1 |w|_1 + the group norm."""
@@ -229,6 +257,24 @@ class PairObjective:
             if gradient:
                 out -= block.sum(axis=0)
         return out if gradient else out.sum()
+
+
+def stream_regret(objective: Any, path: Vector, times: Vector, records: Any) -> float:
+    """:meth:`PairObjective.stream_regret` of any loss of two records."""
+    from dpspec.algorithms.objective import optimum
+
+    fixed: Any = replace(objective, online=True)
+    come, n = objective.arriving(records), records.x.shape[0]
+    ends = [*np.asarray(times, dtype=np.int64)[1:], n]
+    paid = start = 0
+    if len(path) == 1:  # one point for all records: a value that running sums know
+        ends, paid = [], (n - 1) * fixed.value(np.asarray(path[0]), records)
+    for w, end in zip(path if ends else [], ends, strict=True):
+        if end > start:
+            paid = paid + come.penalty(w, slice(int(start), int(end))) + (end - max(start, 1)) * objective.regulariser(w)
+        start = end
+    near, _ = optimum(objective, records)  # over all pairs, by sorting: close to it, and quick
+    return float(paid / (n - 1) - optimum(fixed, records, start=near, tolerance=1e-4)[1])
 
 
 def _labels(records: Any) -> Vector:
@@ -352,6 +398,7 @@ def bind(binding: Binding) -> Any:
         length=loss.lipschitz,
         curve=loss.curve,
         residual=functions.residual,
+        silent=functions.silent,
     )
 
 
@@ -382,16 +429,21 @@ def regret(w: Array, trial: Trial) -> float:
     return float(trial.problem.oracle.stream_regret(path, times, trial.records))
 
 
+def labelled(loss: Any) -> bool:
+    """Whether the loss reads y: by name, or as every named loss of two records does."""
+    return not names(loss).isdisjoint(("y1", "y2", *LOSSES)) or any(isinstance(e, Call) and e.function in LOSSES for e in walk(loss))
+
+
 REGRET: Final = Measure("regret", regret, "records")
 AUC_ERROR: Final = Measure("auc-error", auc_error, "records")
 
 TASK = Task(
     name="minimise-pairwise",
-    serves=lambda node: isinstance(node, Minimise) and node.pairwise,
+    serves=lambda node: isinstance(node, Minimise) and node.pairwise and not mentions(node.loss),
     words=("minimise-pairwise",),
     measures=(EXCESS_EMPIRICAL_RISK, AUC_ERROR, REGRET, *DISTANCES),
     certificate=certificate,
     bind=bind,
     reference=reference,
-    labelled=lambda node: not names(node.loss).isdisjoint(("y1", "y2")),
+    labelled=lambda node: labelled(node.loss),
 )

@@ -90,6 +90,10 @@ def _no_check(binding: Binding) -> Iterable[Refusal]:
     return ()
 
 
+def _no_ceiling(problem: Problem, measure: str) -> float | None:
+    return None
+
+
 def _no_oracle(binding: Binding) -> Any:
     return None
 
@@ -145,9 +149,10 @@ class Task:
     is ``spared`` where it is only shown and the records would have to be drawn again; ``caveat(problem)`` says what it is not.
     ``truth(trial)``: the true value.
     ``bounded(trial, reference)``: the trial with the quantity that bounds speak of, on real data compared with
-    ``bounded_reference(records, settings)``. ``trivial(problem)``: the answer without data. ``enforced_truth``: how the truth of the
-    enforced law is computed; ``radius(settings)`` to which an algorithm's clients scale. ``unmet`` and ``broken``: declared constants that
-    a law contradicts.
+    ``bounded_reference(records, settings)``. ``trivial(problem)``: the answer without data;
+    ``ceiling(problem, measure)``: what its error, or every error, is at most, from public facts. ``enforced_truth``: how the truth of
+    the enforced law is computed; ``radius(settings)`` to which an algorithm's clients scale. ``unmet`` and ``broken``: declared constants
+    that a law contradicts.
 
     ``total(node)``: whether the answer grows with n, as a count does, and its error does not fall.
 
@@ -173,6 +178,7 @@ class Task:
     bounded: Callable[[Trial, Any], Trial] = _same
     bounded_reference: Callable[[Any, Mapping[str, Any]], Any] | None = None
     trivial: Callable[[Problem], Array | None] = zeros
+    ceiling: Callable[[Problem, str], float | None] = _no_ceiling
     enforced_truth: Literal["", "moments", "regression"] = ""
     radius: Callable[[Mapping[str, Any]], float] = _no_radius
     law_is: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,6 +44,15 @@ def reference(records: Any, problem: Problem, settings: Mapping[str, Any]) -> Re
     return leading(moment_of(records, settings), int(problem.facts["rank"]))[1], None
 
 
+def ceiling(problem: Problem, measure: str) -> float | None:
+    """The largest distance of two subspaces of dimension k of R^d, |sin Theta|_F = sqrt(min(k, d - k))."""
+    if "rank" not in problem.facts:
+        return None
+    least = min(problem.facts["rank"], problem.d - problem.facts["rank"])
+    largest = {"subspace-distance": math.sqrt(least), "squared-subspace-distance": least, "projector-distance": math.sqrt(2 * least)}
+    return largest.get(measure)
+
+
 TASK = Task(
     name="subspace",
     serves=lambda node: isinstance(node, Estimate) and node.what == "subspace",
@@ -51,6 +61,7 @@ TASK = Task(
     facts=facts,
     reference=reference,
     truth=truth,
+    ceiling=ceiling,
     centred=lambda node: True,
     **SHARED,
 )

@@ -44,11 +44,15 @@ def positive(formula: str, known: Mapping[str, float]) -> float | None:
     return found if found is not None and math.isfinite(found) and found > 0 else None
 
 
+def numeric(settings: Mapping[str, object]) -> dict[str, float]:
+    """The settings that are numbers."""
+    return {k: float(v) for k, v in settings.items() if isinstance(v, (int, float))}
+
+
 def environment(facts: Mapping[str, float], settings: Mapping[str, object], tree: Tree, levels: Mapping[str, float]) -> dict[str, float]:
     """Names that a formula about a calibrated release may use: facts, numeric ``settings``, and each draw's noise scale as
     ``<draw>_scale`` (``scale`` when there is one draw)."""
-    known: dict[str, float] = dict(facts)
-    known.update({k: float(v) for k, v in settings.items() if isinstance(v, (int, float))})
+    known: dict[str, float] = {**facts, **numeric(settings)}
     found = draws(tree)
     for name, leaf in found.items():
         scale = leaf.draw.mechanism.scale(levels[name])

@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 from scipy.sparse import csr_array
 from scipy.stats import beta, norm
 
+from dpspec.algorithms.card import Problem
 from dpspec.algorithms.sparse import nldp_sparse_linear_regression as nldp
 from dpspec.algorithms.sparse import nldp_sparse_linear_regression_public as public
 from dpspec.data.records import Records
@@ -95,6 +96,32 @@ def test_the_spectrum_repairs(spectrum):
     s = np.array([[2.0, 0.0], [0.0, -1.0]])
     expected = {"floor": [0.5, 4.0], "psd": [0.5, 0.0], "none": [0.5, -1.0]}[spectrum]
     assert np.allclose(nldp.repaired_inverse(s, spectrum, 0.25), np.diag(expected))
+
+
+def test_noise_is_shrunk_as_the_least_squares_estimate_of_its_prior():
+    """The posterior mean of v ~ N(0, w^2 I) given b = S v + N(0, s^2 I), w^2 = 1/(share^2 tr S) at s = 1, solved as a linear system."""
+    g = np.random.default_rng(3)
+    q = np.linalg.qr(g.normal(size=(4, 4)))[0]
+    s, b, share = q @ np.diag([3.0, 1.0, 0.1, 1e-5]) @ q.T, g.normal(size=4), 0.2
+    posterior = np.linalg.solve(s @ s + share**2 * np.trace(s) * np.eye(4), s @ b)
+    assert np.allclose(nldp.repaired_inverse(s, "floor", 0.0, share) @ b, posterior, rtol=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", ["0.3", "8"])
+def test_a_flat_direction_of_the_public_records_costs_no_more_than_zero(epsilon):
+    """One coordinate with a hundredth of the variance: S^{-1} alone multiplies its noise by a hundred. Its share of theta is lost, and no
+    more. The plan says so where noise is longer than theta."""
+    g = np.random.default_rng(0)
+    d, n, theta = 5, 20_000, np.array([0.8, 0.0, 0.6, 0.0, 0.0])
+    x = g.normal(size=(n + 3000, d)) * np.array([1.0, 1.0, 1.0, 1.0, 0.1])
+    records = Records(x[:n], x[:n] @ theta + 0.3 * g.normal(size=n), x[n:])
+    facts = {"n": n, "d": d, "m": 3000, "k": 2, "epsilon": float(epsilon), "delta": 1e-6, "sigma_x": 1.0, "sigma_y": 1.0, "y_abs": 3.0}
+    p = Problem("nldp", "replace-one", EstimateTheta(form="linear"), facts, modifiers=frozenset({"public"}))
+    t = tunables(public, p, r=5, tau2=3)
+    c = plan(public, p, t, Budget(epsilon=epsilon, delta="0.000001"))
+    errors = [np.linalg.norm(study(public, records, p, t, c, seed).theta - theta) for seed in range(20)]
+    assert np.mean(errors) < 1.15
+    assert bool(public.warnings(p, t, c)) == (epsilon == "0.3")
 
 
 # ------------------------------------------------------------------------------------------------ privacy, printed and ours
@@ -301,12 +328,13 @@ def test_the_public_term_depends_on_m():
 
 
 def test_the_error_falls_as_one_over_root_n():
-    """Public variant, theta without threshold, n from 1e4 to 1e6: slope -1/2 in n (004 Theorem 4)."""
+    """Public variant, theta without threshold, n from 1e4 to 1e6: slope -1/2 in n (004 Theorem 4), where noise is shorter than theta."""
+    budget = Budget(epsilon="8", delta="0.00001")
 
     def error(n):
-        p = sparse_regression(n, 4, modifiers=("public",), m=200_000)
+        p = sparse_regression(n, 4, modifiers=("public",), m=200_000, epsilon=8)
         t = tunables(public, p, threshold=0, r=4, tau2=3)
-        c = plan(public, p, t, BUDGET)
+        c = plan(public, p, t, budget)
         records, theta = law(n, 4, m=200_000)
         return np.mean([np.linalg.norm(study(public, records, p, t, c, seed).theta - theta) for seed in range(25)])
 

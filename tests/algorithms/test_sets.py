@@ -196,3 +196,13 @@ def test_a_root_is_found_where_brents_method_gives_up(monkeypatch: pytest.Monkey
         assert _root(lambda m, r=root: r - m, -1.0, 1e9) == pytest.approx(root, rel=1e-15)
     assert _root(lambda m: -1.0, 0.0, 1.0) == 0.0
     assert _root(lambda m: 1.0, 0.0, 1.0) == 1.0
+
+
+@pytest.mark.parametrize("s", [*CONVEX, ConstraintSet("reals"), ConstraintSet("sparse", k=2)], ids=lambda s: s.kind)
+def test_rows_are_projected_one_by_one(s: ConstraintSet) -> None:
+    rng = np.random.default_rng(0)
+    points = np.vstack(
+        [rng.normal(size=(40, 3)) * 10.0 ** rng.uniform(-4, 4, (40, 1)), np.zeros((1, 3)), np.full((1, 3), 1e-170), np.full((1, 3), 1e200)]
+    )
+    one_by_one = np.array([s.project(v) for v in points])
+    np.testing.assert_allclose(s.project_rows(points), one_by_one, rtol=4e-16, atol=0)

@@ -12,17 +12,20 @@ import numpy as np
 import pytest
 
 from dpspec import client
-from dpspec.client.frame import ID_BYTES, header
+from dpspec.client.frame import HEADER, ID_BYTES, header
 from dpspec.collector import store as store_module
-from dpspec.collector.closing import Collected, batch_sizes, influence, record_of, state_of
+from dpspec.collector.closing import Collected, batch_sizes, record_of, state_of
 from dpspec.collector.export import client_form, device_of
+from dpspec.collector.intake import add, decode, empty
 from dpspec.collector.plans import plan_of as stored
 from dpspec.collector.service import application, collected, follow, open_state, take
 from dpspec.collector.store import Store
+from dpspec.compiler.influence import influence
 from dpspec.executor.run import run
 from dpspec.privacy import meter
 from dpspec.privacy.noise import SecureNoise
 from dpspec.privacy.wire import Tally, codec
+from dpspec.report.terminal import influence_line, plan_text
 from dpspec.spec.diagnostics import SpecError
 from tests.cli.call import call
 from tests.local_support import COLUMNS, ROUNDS, TEXTS, plan_of, records
@@ -158,8 +161,51 @@ def test_no_valid_report_moves_the_mean_by_more_than_is_stated(name: str, plans:
         means = np.array([np.ravel(t.mean()) for t in tallies])
         moved = np.linalg.norm(means[:, None] - means[None, :], axis=2).max()
         assert moved <= draw.codec.reach() / 10 * (1 + 1e-9)
-    stated = influence(plan, device, 3)
+    stated = influence(plan.draft, 3)
     assert [row["moves"] for row in stated] == [3 * d.codec.reach() / min(batch_sizes(plan, device)) for d in device.draws]
+
+
+def test_the_plan_states_what_one_hostile_user_can_move(plans: Any) -> None:
+    """By hand for the channels of a mean: two reports of length B are 2B apart, two noisy vectors twice the longest valid one."""
+    for name, by_hand in {
+        "ldp-mean hemisphere": lambda c, level: 2 * c.scale(level),
+        "ldp-mean priv-unit": lambda c, level: 2 * c.scale(level),
+        "ldp-mean sampled-coordinate": lambda c, level: 2 * c.scale(level),
+        "ldp-mean gaussian": lambda c, level: 2 * (c.radius + c.scale(level) * (2.0 + 12.0)),  # sqrt(d) = 2
+        "ldp-count": lambda c, level: 2 * c.scale(level),
+    }.items():
+        plan = plans[name]
+        (draw,) = device_of(plan).draws
+        body = plan.to_json()
+        (row,) = body["influence"]
+        assert (row["users"], row["malicious"]) == (60, 1)
+        assert row["moves"] == pytest.approx(by_hand(draw.channel, draw.level) / 60, rel=1e-5)
+        assert influence_line(row) in plan_text(body)
+    curator = plan_of(TEXTS["ldp-count"][0].replace("privacy nldp", "privacy central").replace("\n  by ldp-count", ""))
+    assert curator.to_json()["influence"] == []
+
+
+def test_no_valid_bytes_move_a_released_mean_further(plans: Any) -> None:
+    """One user of ten against the other nine: whatever the decoder takes, the released mean moves by at most what is stated for n = 10."""
+    rng = np.random.default_rng(3)
+    for name in ("ldp-mean hemisphere", "ldp-mean sampled-coordinate", "ldp-mean gaussian"):
+        plan = plans[name]
+        device = device_of(plan)
+        (row,) = influence(plan.draft)
+        honest = [client.report(device, v) for v in rng.normal(size=(9, device.d))]
+        hostile = [client.report(device, s * 1e9 * e) for s in (-1, 1) for e in np.eye(device.d)]
+        hostile += [h[: HEADER.size] + rng.bytes(device.payload_bytes) for h in hostile * 50]
+        released = []
+        for report in hostile:
+            block = np.frombuffer(b"".join([*honest, report]), dtype=np.uint8).reshape(10, -1)
+            found = decode(device, block, 1, Counter())
+            tallies = empty(device)
+            add(device, tallies, found)
+            if len(found) == 10:
+                released.append(np.ravel(tallies[0, 0].mean()))
+        assert len(released) >= 2 * device.d
+        moved = max(np.linalg.norm(a - b) for a in released for b in released)
+        assert 0 < moved <= row["moves"] * 60 / 10 * (1 + 1e-9)
 
 
 def _zeros(device: Any) -> tuple[Any, Any, Any]:

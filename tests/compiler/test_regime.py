@@ -39,7 +39,7 @@ def bounds(text: str) -> dict[str, dict[str, Any]]:
 
 
 def test_every_regime_is_an_expression_in_public_names() -> None:
-    known = {"C", "n", "d", "k", "epsilon", "delta", "sigma", "sigma_x", "eig_min", "eig_max", "kappa_inf"}
+    known = {"C", "n", "d", "k", "epsilon", "delta", "sigma", "sigma_x", "eig_min", "eig_max", "kappa_inf", "B", "lam"}
     stated = 0
     for card in cards():
         for b in card.bounds:

@@ -72,6 +72,17 @@ def resized(parsed: Parsed, **numbers: float | str) -> Parsed:
     return replace(parsed, analysis=a)
 
 
+def of_a_matrix(parsed: Parsed) -> Parsed:
+    """The spec with a loss whose weights are a 3 x d matrix: of three classes, or a Mahalanobis matrix where it is of two records."""
+    a = parsed.analysis
+    task = a.releases[0].task
+    if getattr(task, "pairwise", False):  # over the gallery's own Frobenius ball
+        loss = parse_expr("metric-logistic + 0.05/2*|w|^2")
+        release = a.releases[0].model_copy(update={"task": task.model_copy(update={"loss": loss}), "expect": None})
+        return replace(parsed, analysis=a.model_copy(update={"releases": (release,), "study": None}))
+    return of_three_classes(parsed)
+
+
 def of_three_classes(parsed: Parsed) -> Parsed:
     """The spec with a multinomial loss over its own set: a 3 x d matrix of weights."""
     a = parsed.analysis

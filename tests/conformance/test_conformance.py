@@ -106,7 +106,7 @@ def test_gallery_spec_studies(module: ModuleType) -> None:
     body = study(gallery(module), trials=2, quick=True, workers=1).to_json()
     json.dumps(body, allow_nan=False)
     assert body["points"]
-    assert all(p["algorithm"] == module.CARD.id for p in body["points"])
+    assert body["points"][0]["algorithm"] == module.CARD.id  # comparators follow
     assert all(np.isfinite(p["error"]["mean"]) for p in body["points"])
 
 

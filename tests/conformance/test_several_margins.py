@@ -1,5 +1,5 @@
-"""Every algorithm that says it serves losses of several margins, on the multinomial loss of three classes. No algorithm is named here, but
-for the one whose noise the empirical audit has to see."""
+"""Every algorithm that says it serves losses of several margins, on the multinomial loss of three classes or, where its losses are of two
+records, on a Mahalanobis matrix. No algorithm is named here, but for the one whose noise the empirical audit has to see."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from dpspec.executor.run import run
 from dpspec.executor.study import study
 from dpspec.lang.source import Parsed, parse_text
 from dpspec.privacy.schedule import draws
-from tests.conformance.cases import ALGORITHMS, case, gallery, neighbours, of_three_classes, resized
+from tests.conformance.cases import ALGORITHMS, case, gallery, neighbours, of_a_matrix, of_three_classes, resized
 from tests.conformance.replay import blind_run
 from tests.conformance.test_conformance import WEAKEN, audited, small
 from tests.conformance.test_replay import RELATIONS, neighbour, records_of, same, touched, with_neighbours
 
 SEVERAL = [m for m in ALGORITHMS if m.CARD.margins == "several"]
+CLASSES = [m for m in SEVERAL if m.CARD.task == "minimise"]
 each = pytest.mark.parametrize("module", SEVERAL, ids=[m.CARD.id for m in SEVERAL])
 
 
@@ -30,7 +31,7 @@ def test_there_are_algorithms_of_every_kind() -> None:
 
 @each
 def test_a_plan_has_a_matrix_of_weights_and_two_accountants(module: ModuleType) -> None:
-    plan = make_plan(of_three_classes(small(module)))
+    plan = make_plan(of_a_matrix(small(module)))
     assert plan.guarantee.checked_by
     assert plan.guarantee.checked_epsilon == pytest.approx(plan.guarantee.epsilon, rel=2e-3)
     (release,) = plan.releases
@@ -38,13 +39,13 @@ def test_a_plan_has_a_matrix_of_weights_and_two_accountants(module: ModuleType) 
     for leaf in draws(release.tree).values():
         if leaf.draw.mechanism.kind == "gaussian":
             assert leaf.draw.mechanism.size == 9
-    one, _ = neighbours(case(of_three_classes(small(module))))
+    one, _ = neighbours(case(of_a_matrix(small(module))))
     assert run(plan, one.x, one.y).outputs[release.release.name]["theta"].shape == (3, 3)
 
 
 @each
 def test_the_output_is_a_function_of_the_draws_alone(module: ModuleType) -> None:
-    c = case(of_three_classes(small(module)))
+    c = case(of_a_matrix(small(module)))
     outputs = [blind_run(c, records_of(c, seed, size))[0] for seed, size in ((1, 1.0), (2, 1e-3), (3, 1e6))]
     assert same(outputs[0], outputs[1])
     assert same(outputs[0], outputs[2])
@@ -54,7 +55,7 @@ def test_the_output_is_a_function_of_the_draws_alone(module: ModuleType) -> None
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_neighbours_move_each_draw_by_its_sensitivity(module: ModuleType, relation: str) -> None:
     """Along one transcript of answers, with the noise that moves the weights about."""
-    parsed = with_neighbours(of_three_classes(small(module)), relation)
+    parsed = with_neighbours(of_a_matrix(small(module)), relation)
     if {d.code for d in compile_draft(parsed).diagnostics if d.severity == "error"} & {"DP306", "DP407"}:
         assert relation != "replace-one"
         return
@@ -87,7 +88,7 @@ def test_the_audit_sees_weak_noise_and_no_other() -> None:
 
 
 @pytest.mark.slow
-@each
+@pytest.mark.parametrize("module", CLASSES, ids=[m.CARD.id for m in CLASSES])
 def test_a_large_budget_approaches_the_reference(module: ModuleType) -> None:
     """Excess risk over the least of the same objective: smaller at a large budget, never negative, below that of the zero matrix."""
     loose, tight = (study(modest(module, epsilon), trials=5, workers=1).to_json()["points"][0] for epsilon in (200, 0.5))

@@ -16,6 +16,7 @@ import pytest
 
 from dpspec.data import refute
 from dpspec.data.refute import ON_ROWS, ON_SAMPLE, Sample
+from dpspec.data.refute_loss import ON_LOSS
 from dpspec.spec.assumptions import ASSUMPTIONS
 
 N = 20_000
@@ -62,13 +63,15 @@ ROWS: list[tuple[str, tuple[float, ...], Callable[[Rng], Any], Callable[[Rng], A
     ("centred", (), normal(), normal(3, 1.0, 0.12)),
     ("symmetric", (), normal(), lambda g: g.exponential(1.0, (N, 2)) - 1.0),
     ("incoherence", (0.3,), correlated(0.3), correlated(0.45)),
+    ("rip", (0.5,), spread(0.5, 1.0, 1.5), spread(0.4, 1.0, 1.2)),
+    ("rip", (0.5,), spread(0.5, 1.0, 1.5), spread(0.8, 1.0, 1.7)),
     ("small_ball", (0.317, 1.0), normal(), normal(3, 0.8)),
 ]
 
 
 def test_every_procedure_of_the_registry_has_a_case_and_the_other_way_round() -> None:
     named = {a.test for a in ASSUMPTIONS.values() if a.test}
-    assert named == {*ON_ROWS, *ON_SAMPLE}
+    assert named == {*ON_ROWS, *ON_SAMPLE, *ON_LOSS}
     assert {name for name, *_ in ROWS} == set(ON_ROWS)
 
 

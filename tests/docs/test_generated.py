@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+from dpspec.algorithms.registry import all_modules
 from dpspec.spec.codes import CODES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,6 +35,15 @@ def test_a_page_a_diagnostic(tmp_path: Path) -> None:
 
 def test_the_page_of_assumptions_is_current() -> None:
     assert (ROOT / "docs" / "assumptions.md").read_text(encoding="utf-8") == load("gen_assumptions").document()
+
+
+def test_the_page_of_bounds_is_current() -> None:
+    """From the cards and the file of measurements, which names no bound that the cards do not have."""
+    generator = load("gen_bounds")
+    assert (ROOT / "docs" / "bounds.md").read_text(encoding="utf-8") == generator.document()
+    cards = {(m.CARD.id, b.theorem, b.expression) for m in all_modules() for b in m.CARD.bounds}
+    rows = json.loads(generator.RESULTS.read_text(encoding="utf-8"))
+    assert {(r["card"], r["theorem"], r["expression"]) for r in rows} <= cards
 
 
 def test_every_code_that_the_source_raises_is_registered() -> None:

@@ -15,7 +15,7 @@ from dpspec.lang.source import parse_text
 from dpspec.spec.words import STATISTICS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text(encoding="utf-8")
-COLUMNS, RECORDS, KEYS = re.findall(r"```dpspec\n(.*?)```", TEXT, re.DOTALL)
+COLUMNS, RECORDS, TABLES, BOUNDS, KEYS, UNITS = re.findall(r"```dpspec\n(.*?)```", TEXT, re.DOTALL)
 MAKE, RUN = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
@@ -80,11 +80,14 @@ def test_the_shape_of_the_records(made: dict[str, Any]) -> None:
     out = dpspec.plan(parse_text(RECORDS, surface="dps")).run({"age": made["age"], "hours": made["hours"]}, y).outputs
     assert out["centre"]["theta"] == pytest.approx(x.mean(axis=0), abs=0.01)
     assert out["shape"]["theta"] == pytest.approx(np.cov(x.T, bias=True), abs=0.005)
+    assert out["together"]["theta"] == pytest.approx(np.corrcoef(x.T), abs=0.05)
     assert abs(out["directions"]["theta"][:, 0] @ np.linalg.eigh(x.T @ x)[1][:, -1]) > 0.99
     assert out["weights"]["theta"] == pytest.approx([0.3, 0.5], abs=0.1)
 
 
-@pytest.mark.parametrize("text", [COLUMNS, RECORDS], ids=["columns", "records"])
+@pytest.mark.parametrize(
+    "text", [COLUMNS, RECORDS, TABLES, BOUNDS, KEYS, UNITS], ids=["columns", "records", "tables", "bounds", "keys", "units"]
+)
 def test_both_surfaces(text: str) -> None:
     parsed = parse_text(text, surface="dps")
     assert parse_text(to_yaml(parsed.analysis), surface="yaml").analysis == parsed.analysis
@@ -103,3 +106,39 @@ def test_common_cities_are_named_with_their_counts(made: dict[str, Any], tmp_pat
     found = dpspec.plan(tmp_path / "keys.dps").run({"age": np.full(city.size, 30.0), "city": city}).outputs["cities"]
     assert found["name"].tolist() == list(sizes)  # Ys, of one: with probability 1e-6
     assert np.all(np.abs(found["value"] - list(sizes.values())) <= 14)
+
+
+def test_minutes_by_ward_of_at_most_three_rows_a_person() -> None:
+    """One person with 20,000 rows in a ward of his own neither names it nor moves another's mean."""
+    rng = np.random.default_rng(2)
+    data = {
+        "id": np.r_[np.arange(10_000) % 5_000, np.full(20_000, 7)].astype(str),
+        "minutes": np.r_[rng.uniform(20, 40, 10_000), np.full(20_000, 120.0)],
+        "ward": np.r_[rng.choice(["north", "south"], 10_000), np.full(20_000, "attic")],
+    }
+    found = dpspec.plan(parse_text(UNITS, surface="dps")).run(data).outputs["minutes"]
+    assert found["name"].tolist() == ["north", "south"]  # attic: with probability 1e-6
+    assert found["value"] == pytest.approx([30.0, 30.0], abs=2)
+
+
+def test_bounds_are_found() -> None:
+    income = np.random.default_rng(3).lognormal(10, 0.5, 20_000)
+    found = dpspec.plan(parse_text(BOUNDS, surface="dps")).run({"income": income}).outputs["income"]
+    assert found["found_low"] > 0
+    assert found["found_high"] >= np.quantile(income, 0.99)
+    assert found["value"][0] == pytest.approx(income.mean(), rel=0.05)
+
+
+def test_tables_of_two_columns() -> None:
+    rng = np.random.default_rng(4)
+    n = 48_842
+    data = {"sex": rng.choice(["Female", "Male"], n), "work": rng.choice(["office", "shop", "field"], n), "marital": rng.integers(0, 4, n)}
+    found = dpspec.plan(parse_text(TABLES, surface="dps")).run(data).outputs["pairs"]
+    true = {
+        f"sex={s}, work={w}": np.sum((data["sex"] == s) & (data["work"] == w))
+        for s in ("Female", "Male")
+        for w in ("office", "shop", "field")
+    }
+    value = dict(zip(found["name"].tolist(), found["value"].tolist(), strict=True))
+    assert len(value) == 6 + 8 + 12
+    assert all(abs(value[name] - count) <= 20 for name, count in true.items())  # standard errors of about 2

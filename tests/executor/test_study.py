@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -78,13 +79,9 @@ def test_seeds_matter_and_nothing_else() -> None:
 
 
 def test_a_bound_violated_by_construction_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The algorithm now claims a thousandth of what its theorem says; the study must not let that stand."""
-    honest = dp_gd.explicit_bounds
-
-    def boast(*words: object) -> dict[str, float]:
-        return {k: v / 1e4 for k, v in honest(*words).items()}  # type: ignore[arg-type]
-
-    monkeypatch.setattr(dp_gd, "explicit_bounds", boast)
+    """The algorithm now claims a ten-thousandth of what its theorem says; the study must not let that stand."""
+    boasts = (replace(b, expression=f"({b.expression})/10^4") if b.kind == "explicit" else b for b in dp_gd.CARD.bounds)
+    monkeypatch.setattr(dp_gd, "CARD", replace(dp_gd.CARD, bounds=tuple(boasts)))
     trial._DRAFTS.clear()
     (tmp_path / "l.dps").write_text(LOGISTIC)
     result = call("study", str(tmp_path / "l.dps"), "--out", str(tmp_path / "out"))

@@ -218,7 +218,9 @@ def test_points_without_any_estimate_do_not_enter_a_rate() -> None:
     (row,) = s.rates(points, ["n"], {("r", "a"): {"n": -1.0}})
     assert row["left_out"] == 1
     assert row["measured"] == pytest.approx(-1.0)
-    assert s.rates(points[:3], ["n"], {("r", "a"): {"n": -1.0}}) == []
+    (row,) = s.rates(points[:3], ["n"], {("r", "a"): {"n": -1.0}})
+    assert (row["verdict"], row["left_out"]) == (s.OUTSIDE, 1)
+    assert s.rates(points[:2], ["n"], {("r", "a"): {"n": -1.0}}) == []
 
 
 def test_algorithms_are_compared_in_pairs() -> None:

@@ -192,6 +192,7 @@ SOURCES = st.one_of(
 @st.composite
 def data(draw: st.DrawFn) -> Data:
     constants = draw(st.lists(st.sampled_from(CONSTANTS), max_size=3, unique=True))
+    several = draw(st.booleans())
     return Data(
         n=draw(st.none() | whole(1, 10**9)),
         d=draw(st.none() | whole(1, 10**5)),
@@ -201,6 +202,9 @@ def data(draw: st.DrawFn) -> Data:
         intercept=draw(st.booleans()),
         status=draw(st.sampled_from(["private", "public"])),
         unit=draw(st.sampled_from(["person", "household", "person-day", "a person's day", "12", "true"])),
+        identified=draw(st.sampled_from(["id", "an id", "rows"])) if several else "",
+        rows=draw(whole(3, 9)) if several else None,
+        groups=draw(st.none() | whole(1, 3)) if several else None,
         neighbours=draw(st.sampled_from(["replace-one", "add-remove", "zero-out"])),
         domains=draw(domains()),
     )
@@ -261,6 +265,11 @@ TASKS: st.SearchStrategy[Any] = st.one_of(
     ),
     st.builds(lambda e, s: Minimise(loss=e, pairwise=True, over=s), PAIR_LOSS, SETS),
     st.builds(Estimate, what=st.sampled_from(["mean", "covariance", "precision"]), of=st.sampled_from(["x", "y"]), over=st.none() | SETS),
+    st.builds(
+        lambda w, g: Estimate(what=w, of="" if w == "count" else "age", group=g),
+        st.sampled_from(["count", "sum", "mean"]),
+        st.sampled_from(["sex", "a city", "by"]),
+    ),
     st.builds(lambda k, s: Estimate(what="subspace", args=(k,), over=s), whole(1, 50), st.none() | SETS),
     st.builds(lambda s: EstimateTheta(form="linear", over=s), st.none() | SETS),
     st.builds(

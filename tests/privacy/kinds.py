@@ -8,7 +8,7 @@ from dpspec.privacy.forms import _fields, classes
 from dpspec.privacy.schedule import Mechanism
 
 _BY_NAME: dict[str, Any] = {"delta": 1e-6, "smoothing": 0.05, "tolerance": 1e-6, "moved": 2.0, "parties": 5, "missing": 1, "server": False}
-_BY_NAME |= {"kept": 2, "n": 1000, "freedom": 3, "neighbours": "replace-one", "l2": 0.1, "ridge": 0.0}
+_BY_NAME |= {"kept": 2, "share": 0.4, "n": 1000, "freedom": 3, "neighbours": "replace-one", "l2": 0.1, "ridge": 0.0}
 _BY_TYPE: dict[Any, Any] = {int: 8, float: 2.0, bool: False}
 
 

@@ -24,7 +24,7 @@ from dpspec.symbolic.enclose import derivative_at
 from dpspec.symbolic.findings import Claim, claims_from
 from dpspec.symbolic.links import glm_loss, link_loss
 from dpspec.symbolic.margin import MarginLoss, margin_functions, margin_loss
-from dpspec.symbolic.normal import NAMED_LOSSES, Scope, named_loss, normal_form
+from dpspec.symbolic.normal import NAMED_LOSSES, OF_PAIRS, Scope, named_loss, normal_form
 from dpspec.symbolic.to_sympy import to_sympy
 
 UNIT = ball("l2", 1)
@@ -388,7 +388,7 @@ def test_pairwise_losses() -> None:
 # ------------------------------------------------------------------------------------------------------------------ evaluation
 
 
-MARGIN_LOSSES = {name: bounds for name, bounds in NAMED_LOSSES.items() if name != "multinomial"}
+MARGIN_LOSSES = {name: bounds for name, bounds in NAMED_LOSSES.items() if name != "multinomial" and name not in OF_PAIRS}
 ALL_FORMS = [named_loss(name, (F(1, 2),) if low else ()) for name, (low, _) in MARGIN_LOSSES.items()] + [
     normal_form(e, Scope({})) for e in [*USER, LOGISTIC, HINGE, power(HINGE, 3), power(f("abs", U), 3)]
 ]

@@ -69,6 +69,13 @@ CARD = Card(
             "proved",
             "strong convexity and smoothness",
             conditions="N = d*scale^2 (Gaussian) or d*(d+1)*scale^2 (pure); G = ridge*D on R^d, else L + (lam+ridge)*D; ridge only",
+            where={
+                "B": "smoothness without the ridge",
+                "lam": "the ridge of the loss",
+                "D": "distance of the start to a minimiser, at most",
+                "N": "E|noise|^2: d*scale^2, or d*(d+1)*scale^2 for pure budgets",
+                "G": "slope of the added ridge on R^d; of the objective over a ball",
+            },
         ),
         Bound(
             "excess-empirical-risk",
@@ -78,6 +85,7 @@ CARD = Card(
             "claimed",
             "Table 3.1 (Iyengar et al. 2019)",
             conditions="strongly convex, log(1/delta) left out",
+            needs=("strongly-convex",),
         ),
     ),
     cost={"gradients": "50*n", "rounds": "1", "memory_bytes": "8*n*(features + 1)"},
@@ -122,6 +130,14 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     slope = t.ridge * D if p.task.over.kind == "reals" else p.loss.lipschitz + mu * max(D, 1.0)
     value = t.ridge * D**2 / 2 + (p.loss.smooth + mu) / 2 * N + slope * math.sqrt(N) + t.tolerance**2 / (2 * mu)
     return {"strong convexity and smoothness": value} if value <= (p.loss.lipschitz + mu * D) * 2 * D else {}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    D, mu = distance(p), p.loss.l2 + t.ridge
+    G = t.ridge * D if p.task.over.kind == "reals" else p.loss.lipschitz + mu * max(D, 1.0)
+    names = {"B": p.loss.smooth, "lam": p.loss.l2, "D": D, "N": noise_energy(p, calibrated), "G": G}
+    return {"strong convexity and smoothness": names}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -66,6 +66,11 @@ CARD = Card(
             "proved",
             "000 eq 3.58, constants re-derived",
             conditions="Lb = (B + lam)*R^2, R the l2 radius of the set, V the potential's range, W the squared width plus R^2",
+            where={
+                "Lb": "smoothness in units of the set, (B + lam)*R^2",
+                "V": "range of the potential",
+                "W": "squared Gaussian width plus one, times R^2",
+            },
         ),
         Bound(
             "excess-empirical-risk",
@@ -75,6 +80,7 @@ CARD = Card(
             "proved",
             "3.1.7, with the factor sqrt(V) that the statement leaves out",
             conditions="T as above; follows from the explicit bound",
+            where={"V": "range of the potential", "W": "squared Gaussian width plus one, times R^2"},
         ),
     ),
     faults=(
@@ -152,6 +158,13 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     value = 8 * Lb * shape.far / (T + 1) ** 2 + (T + 2) * (2 * T + 3) / (12 * Lb * (T + 1)) * s**2 * shape.width * R**2
     worst = (p.loss.lipschitz + p.loss.l2 * R * shape.l2) * 2 * R * shape.l2
     return {"000 eq 3.58, constants re-derived": value} if value <= worst else {}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    shape = geometry(p)
+    assert shape is not None
+    R = shape.radius
+    return {"000 eq 3.58, constants re-derived": {"Lb": _smooth(p, R * shape.l2), "V": shape.far, "W": shape.width * R**2}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

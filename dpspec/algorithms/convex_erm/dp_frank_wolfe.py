@@ -67,10 +67,14 @@ CARD = Card(
             "excess-empirical-risk",
             "explicit",
             "upper",
-            "2*K/(T+2) + a*scale*log(V)",
+            "2*K/(T + 2) + slack",
             "proved",
             "curvature and Gumbel gap",
             conditions="K the curvature of the text, V the number of vertices; laplace: 2*(log(V) + 1) for log(V); no clipping",
+            where={
+                "K": "curvature of the objective over the set (text)",
+                "slack": "expected loss of a chosen vertex: scale*log(V), for laplace 2*scale*(log(V) + 1), V vertices",
+            },
         ),
         Bound(
             "excess-empirical-risk",
@@ -80,6 +84,8 @@ CARD = Card(
             "claimed",
             "Table 3.3 (Talwar, Thakurta, Zhang 2015)",
             conditions="W the Gaussian width, log(1/delta) left out",
+            guarantees=("approx", "zcdp"),
+            where={"W": "Gaussian width of the set"},
         ),
         Bound(
             "excess-empirical-risk",
@@ -89,6 +95,7 @@ CARD = Card(
             "claimed",
             "003 section 4, pure budgets",
             conditions="pure budgets, T of order sqrt(n*epsilon)",
+            guarantees=("pure",),
         ),
     ),
     faults=(
@@ -156,6 +163,10 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     if not vertices.never_clips(p, t.clip) or not math.isfinite(p.loss.smooth):
         return {}
     return {"curvature and Gumbel gap": _value(p, t, calibrated, 1.0)}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return {"curvature and Gumbel gap": {"K": vertices.curvature(p), "slack": vertices.slack(p, calibrated.scale("vertex"), t.selection)}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -76,6 +76,8 @@ CARD = Card(
         Need("smooth", "utility", "the objective is B-smooth in l2"),
     ),
     options={"method": ("momentum", "nesterov")},
+    certified={"method": "nesterov"},
+    settled=("momentum", "eta"),
     tunables={
         "reach": Tunable(
             "min(w_radius, 2*L/B) else 2*L/B", "distance to cover: the radius of the set, at most twice the natural scale L/B of a weight"
@@ -111,15 +113,28 @@ CARD = Card(
             "proved",
             "plain steps",
             conditions="method = momentum, momentum 0, h = eta*smoothness < 1; K = ceil(tail*T), c = 1/(2*(1 - h)); D: radius, or L/lam",
+            options={"method": "momentum", "momentum": 0.0},
+            where={
+                "D": "distance to a minimiser, at most: the radius, or L/lam",
+                "K": "averaged steps, ceil(tail*T)",
+                "c": "1/(2*(1 - h)), h = eta*smoothness; (1 + h)/2 over R^d",
+            },
         ),
         Bound(
             "excess-empirical-risk",
             "explicit",
             "upper",
-            "2*D^2/(eta*(T+1)^2) + eta*d*scale^2*S/(2*(1 - eta*smoothness))",
+            "2*D^2/(eta*(T + 1)^2) + eta*d*scale^2*S/(2*(1 - h))",
             "proved",
             "nesterov",
             conditions="method = nesterov; S = sum over j = 2..T+1 of j^2/(T+1)^2, eta = eta_nesterov",
+            options={"method": "nesterov"},
+            where={
+                "D": "distance to a minimiser, at most",
+                "eta": "eta_nesterov",
+                "h": "eta times the smoothness",
+                "S": "sum over j = 2..T+1 of j^2/(T+1)^2",
+            },
         ),
         Bound(
             "excess-empirical-risk",
@@ -130,16 +145,34 @@ CARD = Card(
             "plain steps, 0.95",
             probability="0.95",
             conditions="a bounded set of diameter Q; x = log(40)",
+            options={"method": "momentum", "momentum": 0.0},
+            where={
+                "D": "distance to a minimiser, at most",
+                "K": "averaged steps, ceil(tail*T)",
+                "c": "1/(2*(1 - eta*smoothness))",
+                "Q": "diameter of the set",
+                "x": "log(40)",
+            },
         ),
         Bound(
             "excess-empirical-risk",
             "explicit",
             "upper",
-            "4/(T+1)^2*(D^2/(2*eta) + eta*scale^2*(d*W + 2*sqrt(d*V*x) + 2*x*(T+1)^2/4)/(2*(1 - eta*smoothness)) + Q*scale*sqrt(2*x*W))",
+            "4/(T + 1)^2*(D^2/(2*eta) + eta*scale^2*(d*W + 2*sqrt(d*V*x) + 2*x*(T + 1)^2/4)/(2*(1 - h)) + Q*scale*sqrt(2*x*W))",
             "proved",
             "nesterov, 0.95",
             probability="0.95",
             conditions="a bounded set of diameter Q; x = log(40), W and V the sums of j^2/4 and j^4/16 over j = 2..T+1",
+            options={"method": "nesterov"},
+            where={
+                "D": "distance to a minimiser, at most",
+                "eta": "eta_nesterov",
+                "h": "eta times the smoothness",
+                "Q": "diameter of the set",
+                "x": "log(40)",
+                "W": "sum over j = 2..T+1 of j^2/4",
+                "V": "sum of j^4/16",
+            },
         ),
         Bound(
             "excess-empirical-risk",
@@ -158,6 +191,7 @@ CARD = Card(
             "claimed",
             "strongly convex (standard; 000 Table 3.1 comparators)",
             conditions="strongly convex, up to logarithms",
+            needs=("strongly-convex",),
         ),
         Bound(
             "excess-empirical-risk",
@@ -176,6 +210,7 @@ CARD = Card(
             "claimed",
             "000 Table 3.1 (Bassily, Smith, Thakurta 2014)",
             conditions="1-Lipschitz and strongly convex with unit constants, delta = o(1/n), log(1/delta) left out",
+            needs=("strongly-convex",),
         ),
     ),
     faults=(
@@ -288,6 +323,20 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         found["plain steps, 0.95"] = D**2 / (2 * eta * K) + young * eta * s**2 * noise / K + Q * s * math.sqrt(2 * T * x) / K
     start = min(p.loss.lipschitz * D, p.loss.at_zero if p.task.over.kind in ("reals", "ball") else math.inf)
     return {name: value for name, value in found.items() if value <= start}  # a larger one says less than standing still
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    (D, Q), B, x = _distance(p), p.loss.smooth + p.loss.l2, math.log(2 / 0.05)
+    if t.method == "nesterov":
+        eta, j = t.eta_nesterov, np.arange(2, t.T + 2) / 2.0
+        W, V = float((j**2).sum()), float((j**4).sum())
+        names = {"D": D, "eta": eta, "h": eta * B, "Q": Q, "x": x}
+        return {"nesterov": {**names, "S": 4 * W / (t.T + 1) ** 2}, "nesterov, 0.95": {**names, "W": W, "V": V}}
+    free = p.task.over.kind == "reals" and p.loss.smooth_penalty
+    young = 1 / (2 * (1 - t.eta * B)) if t.eta * B < 1 else math.inf
+    names = {"D": D, "K": math.ceil(t.tail * t.T), "c": young, "Q": Q, "x": x}
+    return {"plain steps": {**names, "c": (1 + t.eta * B) / 2 if free else young}, "plain steps, 0.95": names}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

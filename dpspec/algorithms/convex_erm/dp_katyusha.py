@@ -90,11 +90,20 @@ CARD = Card(
             "excess-empirical-risk",
             "explicit",
             "upper",
-            "rho^(T-1)*((1-th)*gap + th*D^2/(2*eta*W)) + (1-th)*d*s^2/(2*B)*(1-rho^T)/(1-rho)",
+            "P*((1 - th)*gap + th*D^2/(2*eta*W)) + (1 - th)*d*s^2/(2*B)*(1 - rho*P)/(1 - rho)",
             "proved",
             "000 eq 3.44, any step",
             conditions="(3.29), rho = max(1-th, (1+eta*lam)^-m), W = ((1+eta*lam)^m - 1)/(eta*lam); s the noise of one estimate, "
             "gap >= F(0) - F*, D^2 <= 2*gap/lam; the mean over the epochs that are averaged",
+            where={
+                "rho": "max(1 - th, (1 + eta*lam)^-m)",
+                "P": "mean of rho^j over the averaged epochs, j = T-N..T-1",
+                "W": "((1 + eta*lam)^m - 1)/(eta*lam)",
+                "gap": "F(0) - F*, at most",
+                "D": "distance to the minimiser, at most, D^2 <= 2*gap/lam",
+                "s": "noise of one estimate",
+                "B": "smoothness without the ridge",
+            },
         ),
         Bound(
             "excess-empirical-risk",
@@ -104,6 +113,13 @@ CARD = Card(
             "proved",
             "eq 3.37 summed, convex",
             conditions="(3.29); N = ceil(tail*T) epochs are averaged",
+            where={
+                "gap": "F(0) - F*, at most",
+                "D": "distance to the minimiser, at most, D^2 <= 2*gap/lam",
+                "s": "noise of one estimate",
+                "B": "smoothness without the ridge",
+                "N": "averaged epochs, ceil(tail*T)",
+            },
         ),
         Bound(
             "excess-empirical-risk",
@@ -196,6 +212,18 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         "eq 3.37 summed, convex": (((1 - t.th) * gap / t.th + square / (2 * t.eta * m)) + t.T * step / t.th) / kept,
     }
     return {name: value for name, value in found.items() if value <= gap}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    gap, B, w, N = start_gap(p), p.loss.smooth, 1 + t.eta * p.loss.l2, math.ceil(t.tail * t.T)
+    rho = max(1 - t.th, w**-t.m)
+    P = sum(rho**j for j in range(t.T - N, t.T)) / N
+    names = {"gap": gap, "B": B, "D": math.sqrt(min(distance(p) ** 2, 2 * gap / p.loss.l2)), "s": math.sqrt(sum(noise(calibrated))), "N": N}
+    return {
+        "000 eq 3.44, any step": {**names, "rho": rho, "P": P, "W": (w**t.m - 1) / (w - 1)},
+        "eq 3.37 summed, convex": names,
+    }
 
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:

@@ -67,11 +67,17 @@ CARD = Card(
             "excess-empirical-risk",
             "explicit",
             "upper",
-            "V/(eta*T) + eta*(M + scale*sqrt(W))^2/2",
+            "V/(step*T) + step*M^2/2",
             "proved",
             "mirror inequality",
             conditions="steps = fixed, eta = sqrt(2*V/T)*min(pace/(M + scale*sqrt(W)), 1/(scale*sqrt(W))), M = (L + lam*R)*R, "
             "V and W as in the docstring",
+            options={"steps": "fixed"},
+            where={
+                "V": "range of the potential",
+                "step": "length of the steps, sqrt(2*V/T)*min(pace/M, 1/(scale*sqrt(W)))",
+                "M": "(L + lam*R)*R + scale*sqrt(W), W the squared Gaussian width plus one, times R^2",
+            },
         ),
         Bound(
             "excess-empirical-risk",
@@ -81,6 +87,7 @@ CARD = Card(
             "claimed",
             "Table 3.3 (Talwar, Thakurta, Zhang 2014)",
             conditions="T = n^2 epsilon^2/(W log(n)^2), log(1/delta) left out",
+            where={"W": "squared Gaussian width of the set"},
         ),
     ),
     cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*n*(features + 1)"},
@@ -131,6 +138,13 @@ def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Est
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     return {"mirror inequality": _value(p, t, calibrated)} if t.steps == "fixed" else {}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    shape = geometry(p)
+    assert shape is not None
+    step, steep = _terms(p, t, shape, calibrated.scale("gradient"))
+    return {"mirror inequality": {"V": shape.far, "step": step, "M": steep}}
 
 
 def _value(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -81,11 +81,17 @@ CARD = Card(
             "excess-empirical-risk",
             "explicit",
             "upper",
-            "Q^2/(2*eta*K) + eta*((L + lam*Q)^2 + d*scale^2)/2",
+            "Q^2/(2*eta*K) + eta*((L + lam*Q)^2 + V + d*scale^2)/2",
             "proved",
             "projected descent",
             conditions="a bounded set of diameter Q, no l1 or group term; K = T - floor(T/2) averaged steps; with Poisson batches "
             "(add-remove, zero-out) d*scale^2 + L^2*(1/b - 1/n) in place of d*scale^2",
+            where={
+                "Q": "diameter of the set",
+                "K": "averaged steps, T - floor(T/2)",
+                "lam": "the ridge",
+                "V": "0, or L^2*(1/b - 1/n) for Poisson batches",
+            },
         ),
         Bound(
             "excess-empirical-risk",
@@ -95,6 +101,7 @@ CARD = Card(
             "claimed",
             "Table 3.2 (Bassily, Smith, Thakurta 2014)",
             conditions="convex, T = n^2",
+            needs=("convex",),
         ),
         Bound(
             "excess-empirical-risk",
@@ -104,6 +111,7 @@ CARD = Card(
             "claimed",
             "Table 3.1 (Bassily, Smith, Thakurta 2014)",
             conditions="strongly convex, T = n^2",
+            needs=("strongly-convex",),
         ),
     ),
     faults=(
@@ -161,6 +169,14 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     sampling = 0.0 if p.neighbours == "replace-one" else p.loss.lipschitz**2 * (1 / t.b - 1 / p.n)
     value = Q**2 / (2 * t.eta * kept) + t.eta * (slope**2 + sampling + p.d * calibrated.scale("gradient") ** 2) / 2
     return {"projected descent": value} if value <= slope * Q else {}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    L = p.loss.lipschitz
+    V = 0.0 if p.neighbours == "replace-one" else L**2 * (1 / t.b - 1 / p.n)
+    Q = constraint_set(p.task.over, p.facts).diameter(p.d)
+    return {"projected descent": {"Q": Q, "K": t.T - t.T // 2, "L": L, "lam": p.loss.l2, "V": V}}
 
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:

@@ -91,11 +91,20 @@ CARD = Card(
             "excess-empirical-risk",
             "explicit",
             "upper",
-            "(2*A)^s*gap + ((A + 2)*d*s_a^2/lam + 2*eta/(1-4*B*eta)*d*s_d^2)*(1-(2*A)^s)/(1-2*A)",
+            "P*gap + ((A + 2)*d*s_a^2/lam + 2*eta/(1 - 4*B*eta)*d*s_d^2)*(1 - P)/(1 - 2*A)",
             "proved",
             "000 eq 3.28, one noisy anchor an epoch",
             conditions="lam > 0, A = 1/(lam*eta*(1-4*eta*B)*m) + 4*B*eta*(m+1)/((1-4*B*eta)*m) < 1/2; gap >= F(0) - F*, "
             "s_a and s_d the noise of anchors and differences; the mean over the epochs s that are averaged",
+            where={
+                "A": "1/(lam*eta*(1-4*eta*B)*m) + 4*B*eta*(m+1)/((1-4*B*eta)*m), below 1/2",
+                "P": "mean of (2*A)^j over the averaged epochs",
+                "gap": "F(0) - F*, at most",
+                "s_a": "noise of an anchor",
+                "s_d": "noise of a difference",
+                "B": "smoothness without the ridge",
+                "lam": "the ridge",
+            },
         ),
         Bound(
             "excess-empirical-risk",
@@ -114,6 +123,7 @@ CARD = Card(
             "claimed",
             "Table 3.1 (Bassily, Smith, Thakurta 2014)",
             conditions="1-Lipschitz and strongly convex with unit constants",
+            needs=("strongly-convex",),
         ),
     ),
     faults=(
@@ -203,6 +213,15 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     powers = [(2 * A) ** s for s in range(t.T - kept + 1, t.T + 1)]
     value = sum(q * gap + added * (1 - q) / (1 - 2 * A) for q in powers) / kept
     return {"000 eq 3.28, one noisy anchor an epoch": value} if value <= gap else {}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    A, kept = contraction(t.eta, t.m, p.loss.smooth, p.loss.l2), math.ceil(t.tail * t.T)
+    still, moving = noise(calibrated)
+    P = sum((2 * A) ** j for j in range(t.T - kept + 1, t.T + 1)) / kept
+    names = {"A": A, "P": P, "gap": start_gap(p), "B": p.loss.smooth, "lam": p.loss.l2}
+    return {"000 eq 3.28, one noisy anchor an epoch": {**names, "s_a": math.sqrt(still), "s_d": math.sqrt(moving)}}
 
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:

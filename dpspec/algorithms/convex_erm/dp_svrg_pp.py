@@ -81,6 +81,12 @@ CARD = Card(
             "proved",
             "000 eq 3.50, summed",
             conditions="eta <= 1/(7*B); s the noise of one estimate, gap >= F(z_0) - F*, D the distance to the optimum",
+            where={
+                "gap": "F(z_0) - F*, at most",
+                "D": "distance to the minimiser, at most",
+                "s": "noise of one estimate",
+                "B": "smoothness without the ridge",
+            },
         ),
         Bound(
             "excess-empirical-risk",
@@ -155,6 +161,12 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         return {}
     value = gap / 2 ** (t.T - 1) + 3 * far**2 / (4 * t.eta * t.m * 2**t.T) + p.d * sum(noise(calibrated)) / (4 * B)
     return {"000 eq 3.50, summed": value} if value <= gap else {}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    names = {"gap": start_gap(p), "D": distance(p), "s": math.sqrt(sum(noise(calibrated))), "B": p.loss.smooth}
+    return {"000 eq 3.50, summed": names}
 
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:

@@ -87,10 +87,18 @@ CARD = Card(
             "excess-empirical-risk",
             "explicit",
             "upper",
-            "extra*D^2/2 + N/(2*n^2*(lam+extra)) + G*gap",
+            "extra*D^2/2 + E + G*(gap + tolerance/(lam + extra))",
             "proved",
             "strong convexity",
             conditions="N = E|b|^2, d*s^2 or d*(d+1)*s^2 under a pure budget; gap: E of the covering noise times the largest slope G",
+            where={
+                "extra": "the ridge that is added",
+                "D": "distance to a minimiser, at most",
+                "E": "what the linear term costs: N/(2*n^2*(lam + extra)), over a ball 2*D*sqrt(N)/n where that is less; N = E|b|^2",
+                "G": "slope of the objective",
+                "gap": "expected length of the noise that covers the solver",
+                "lam": "the ridge of the loss",
+            },
         ),
         Bound(
             "excess-empirical-risk",
@@ -100,6 +108,7 @@ CARD = Card(
             "claimed",
             "Table 3.1 (Kifer, Smith, Thakurta 2012)",
             conditions="strongly convex, log(1/delta) left out",
+            needs=("strongly-convex",),
         ),
         Bound("excess-empirical-risk", "order", "upper", "C*sqrt(d)/(n*epsilon)", "claimed", "Table 3.2 (Kifer, Smith, Thakurta 2012)"),
         Bound(
@@ -110,6 +119,7 @@ CARD = Card(
             "claimed",
             "Table 3.3 (Talwar, Thakurta, Zhang 2014)",
             conditions="analysis = width, the l1 ball",
+            options={"analysis": "width"},
         ),
     ),
     faults=(
@@ -237,6 +247,18 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     if p.task.over.kind == "ball":
         value = min(value, extra * D**2 / 2 + 2 * D * math.sqrt(energy) / p.n + slope * (gap + t.tolerance / weight))
     return {"strong convexity": value} if value <= (p.loss.lipschitz + p.loss.l2 * D) * 2 * D else {}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    D = distance(p)
+    extra, energy, gap = _parts(p, t, calibrated)
+    weight = p.loss.l2 + extra
+    G = p.loss.lipschitz + p.loss.penalty_slope(p.d) + p.loss.l2 * (D + math.sqrt(energy) / (p.n * weight) + gap)
+    E = energy / (2 * p.n**2 * weight)
+    if p.task.over.kind == "ball":
+        E = min(E, 2 * D * math.sqrt(energy) / p.n)
+    return {"strong convexity": {"extra": extra, "D": D, "E": E, "G": G, "gap": gap, "lam": p.loss.l2}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

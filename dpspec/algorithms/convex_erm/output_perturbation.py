@@ -72,6 +72,13 @@ CARD = Card(
             "proved",
             "descent and smoothness",
             conditions="N = d*scale^2 (Gaussian) or d*(d+1)*scale^2 (pure); G = 0 on R^d, else L + lam*D; eta <= 1/(B + lam), ridge only",
+            where={
+                "D": "distance to a minimiser, at most",
+                "B": "smoothness without the ridge",
+                "lam": "the ridge",
+                "N": "E|noise|^2: d*scale^2, or d*(d+1)*scale^2 for pure budgets",
+                "G": "0 over R^d, else the slope of the objective",
+            },
         ),
         Bound(
             "excess-empirical-risk",
@@ -81,6 +88,7 @@ CARD = Card(
             "claimed",
             "Table 3.1 (Zhang et al. 2017)",
             conditions="strongly convex, log(1/delta) left out",
+            needs=("strongly-convex",),
         ),
         Bound(
             "excess-empirical-risk",
@@ -90,6 +98,7 @@ CARD = Card(
             "claimed",
             "Table 3.2 (Zhang et al. 2017)",
             conditions="convex, log(1/delta) left out",
+            needs=("convex",),
         ),
     ),
     faults=(
@@ -178,6 +187,14 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     slope = 0.0 if p.task.over.kind == "reals" else p.loss.lipschitz + p.loss.l2 * max(D, 1.0)
     value = D**2 / (2 * t.eta * t.T) + (p.loss.smooth + p.loss.l2) / 2 * N + slope * math.sqrt(N)
     return {"descent and smoothness": value} if value <= (p.loss.lipschitz + p.loss.l2 * D) * 2 * D else {}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    D = distance(p)
+    G = 0.0 if p.task.over.kind == "reals" else p.loss.lipschitz + p.loss.l2 * max(D, 1.0)
+    names = {"D": D, "B": p.loss.smooth, "lam": p.loss.l2, "N": noise_energy(p, calibrated), "G": G}
+    return {"descent and smoothness": names}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -75,6 +75,7 @@ CARD = Card(
             "000 (7.33)",
             probability="1 - 3/d",
             conditions="two labels, all answer; a start within sqrt(log(d)/d); shown where it is below 1",
+            where={"lam": "the margin of the text"},
         ),
     ),
     faults=(
@@ -184,6 +185,13 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     if n * wisdom >= 256 * steep**2 * math.log(d) and 16 / wisdom * root <= lam <= 1 / 8 - root / 2:
         found["000 Theorem 7.1.2 under the repaired condition"] = 2 * math.exp(-n * wisdom / 2)
     return found
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    if p.d < 2:
+        return {}
+    lam = margins(1 / calibrated.scale("answer"), 2, t.lam, p.d)[0]
+    return {"000 Theorem 7.1.2 under the repaired condition": {}, "000 (7.33)": {"lam": lam}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

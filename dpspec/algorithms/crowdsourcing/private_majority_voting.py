@@ -59,7 +59,7 @@ CARD = Card(
             "label-error",
             "explicit",
             "upper",
-            "(classes - 1)*exp(-n*(advantage/scale)^2/2)",
+            "min(1, (classes - 1)*exp(-n*(advantage/scale)^2/2))",
             "proved",
             "Hoeffding on the difference of votes",
             conditions="in expectation over the answers and the noise; any abilities of this mean",
@@ -68,16 +68,18 @@ CARD = Card(
             "label-error",
             "explicit",
             "upper",
-            "(1 - (advantage/scale)^2)^(n/2)",
+            "tail",
             "proved",
             "Binomial tail (Hoeffding 1956, Theorem 4), by the expression at most",
             conditions="two labels; n (q - 1/2) >= 1 with q = (1 + advantage/scale)/2; in expectation",
+            when=("classes = 2",),
+            where={"tail": "P(Binomial(n, (1 + advantage/scale)/2) <= n/2), at most (1 - (advantage/scale)^2)^(n/2)"},
         ),
         Bound(
             "label-error",
             "explicit",
             "lower",
-            "(1 - erf(experts/sqrt(2*(n - experts))))/2 - 0.4748/sqrt(n - experts)",
+            "max(0, (1 - erf(experts/sqrt(2*(n - experts))))/2 - 0.4748/sqrt(n - experts))",
             "proved",
             "000 Theorem 7.1.4 with the repaired proof",
             conditions="`experts` workers always right, all others guess; two labels, everybody answers; at every epsilon, in expectation",
@@ -86,7 +88,7 @@ CARD = Card(
             "label-error",
             "explicit",
             "lower",
-            "(exp(epsilon)/(exp(epsilon) + 1))^experts/8",
+            "((1 + 1/scale)/2)^experts/8",
             "claimed",
             "000 (7.37)",
             conditions="epsilon an answer, above log(85/15); far below the other one",
@@ -190,6 +192,21 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         )
         found["000 (7.37)"] = ((1 + 1 / scale) / 2) ** experts / 8
     return found
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    names: dict[str, dict[str, float]] = {
+        "Hoeffding on the difference of votes": {},
+        "000 Theorem 7.1.4 with the repaired proof": {},
+        "000 (7.37)": {},
+    }
+    if "advantage" in p.facts:
+        from scipy.special import bdtr
+
+        lean = p.facts["advantage"] / calibrated.scale("answer")
+        tail = float(bdtr(p.n // 2, p.n, (1 + lean) / 2))
+        names["Binomial tail (Hoeffding 1956, Theorem 4), by the expression at most"] = {"tail": tail}
+    return names
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -44,7 +44,6 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms import sums
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.em import _clusters as clusters
@@ -53,7 +52,7 @@ from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sets import Vector
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
-from dpspec.numeric import norms
+from dpspec.numeric import norms, robust
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Disjoint, Draw, Repeat, Sequence, Tree
 
@@ -134,11 +133,13 @@ CARD = Card(
             "l2-error-up-to-sign",
             "explicit",
             "upper",
-            _BOUND.replace("log(4*d*T/zeta))/n", "log(4*d*T/zeta))*T/n"),
+            _BOUND.replace("log(4*d*T/zeta))/n", "log(4*d*T/zeta))/m"),
             "proved",
             FRESH,
             probability="1 - zeta",
-            conditions="two opposite components, records = fresh; tau of f - c",
+            conditions="two opposite components",
+            options={"records": "fresh"},
+            where={"tau": "second moment of a coordinate of f - c", "m": "records of a round, floor(n/T)"},
         ),
         Bound(
             "l2-error-up-to-sign",
@@ -148,7 +149,9 @@ CARD = Card(
             "claimed",
             ALL,
             probability="1 - zeta",
-            conditions="two opposite components, as if each round had fresh records; tau of f - c",
+            conditions="two opposite components, as if each round had fresh records",
+            options={"records": "all"},
+            where={"tau": "second moment of a coordinate of f - c"},
         ),
         Bound(
             "l2-error-up-to-sign",
@@ -376,6 +379,11 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     known = Tunables({**t, "tau": moment(p, t)})
     value = steps.contracted(p, known, steps.deviation(p, known, batch(p, t), calibrated.scale("step")), 1.0)
     return {} if value is None else {FRESH if t.records == "fresh" else ALL: value}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    tau = moment(p, t)
+    return {FRESH: {"tau": tau, "m": batch(p, t)}, ALL: {"tau": tau}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -189,6 +189,10 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     return {} if value is None else {"contraction and the bias of a clip": value}
 
 
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return {"contraction and the bias of a clip": {}}
+
+
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
     """l2 error: the spread of the mean gradient and the noise of a last round, twice for what earlier rounds leave."""
     return 2 * math.sqrt(p.d) * math.hypot(p.facts.get("gradient_sd", t.G) / math.sqrt(p.n), calibrated.scale("gradient"))

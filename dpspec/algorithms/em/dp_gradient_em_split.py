@@ -86,12 +86,13 @@ CARD = Card(
             "l2-error-up-to-sign",
             "explicit",
             "upper",
-            "(1 - eta*(1 - contraction))^T*start_within*signal_to_noise*sigma + (sqrt(d)*(tau*(1 + 1/b)/(2*s)"
-            " + s*(b/2 + log(4*d*T/zeta))*T/n) + scale*(sqrt(d) + sqrt(2*log(2*T/zeta))))/(1 - contraction)",
+            "(1 - eta*(1 - contraction))^T*start_within*signal_to_noise*sigma + (sqrt(d)*(tau*(1 + 1/b)/(2*s) + s*(b/2 + "
+            "log(4*d*T/zeta))/m) + scale*(sqrt(d) + sqrt(2*log(2*T/zeta))))/(1 - contraction)",
             "proved",
             "contraction and 002 equation (36) on fresh records",
             probability="1 - zeta",
             conditions="the start as near as stated; shown where the iterates stay within kappa |beta*|",
+            where={"m": "records of a round, floor(n/T)"},
         ),
         Bound(
             "l2-error-up-to-sign",
@@ -181,6 +182,10 @@ def run(records: Rows, p: Problem[steps.Model], t: Tunables, release: Door) -> E
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     value = steps.contracted(p, t, steps.deviation(p, t, batch(p, t), calibrated.scale("gradient")))
     return {} if value is None else {"contraction and 002 equation (36) on fresh records": value}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return {"contraction and 002 equation (36) on fresh records": {"m": batch(p, t)}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

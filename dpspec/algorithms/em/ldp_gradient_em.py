@@ -39,14 +39,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms import sums
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.em import _steps as steps
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sets import Vector
-from dpspec.models.door import Door
+from dpspec.models.door import Door, Told
+from dpspec.models.features import Feature, LatentGradient, Truncated
 from dpspec.models.rows import Rows
+from dpspec.numeric import robust
+from dpspec.numeric.latent import GRADIENTS
 from dpspec.privacy.channels.gaussian_vector import GaussianVector
 from dpspec.privacy.channels.one_bit import OneBitMean
 from dpspec.privacy.channels.protocol import Channel
@@ -98,13 +100,18 @@ CARD = Card(
             "l2-error-up-to-sign",
             "explicit",
             "upper",
-            "(1 - eta*(1 - contraction))^T*start_within*signal_to_noise*sigma + sqrt(d)*(tau*(1 + 1/b)/(2*s)"
-            " + s*(b/2 + log(4*d*T/zeta))*T/n + side*sqrt(2*log(4*d*T/zeta)*T/n) + 2*reach*log(4*d*T/zeta)*T/(3*n))/(1 - contraction)",
+            "(1 - eta*(1 - contraction))^T*start_within*signal_to_noise*sigma + sqrt(d)*(tau*(1 + 1/b)/(2*s) + s*(b/2 + "
+            "log(4*d*T/zeta))/m + side*sqrt(2*log(4*d*T/zeta)/m) + 2*reach*log(4*d*T/zeta)/(3*m))/(1 - contraction)",
             "proved",
             FRESH,
             probability="1 - zeta",
             conditions="side: scale of Gaussian noise, length of a bit over sqrt(d); reach: length + half where d > 1, else 0; shown where"
             " the start is as near as stated and the iterates stay within kappa |beta*|",
+            where={
+                "m": "users of a round, floor(n/T)",
+                "side": "scale of Gaussian noise, length of a bit over sqrt(d)",
+                "reach": "length + half where d > 1, else 0",
+            },
         ),
         Bound(
             "l2-error-up-to-sign",
@@ -115,6 +122,7 @@ CARD = Card(
             "2 sqrt(A B) at the balanced scale",
             probability="1 - zeta",
             conditions="s = sqrt(A/B), epsilon <= 1; times log(1/delta)^(1/4) for Gaussian reports; the start's part is smaller",
+            when=("epsilon <= 1",),
         ),
     ),
     faults=(
@@ -185,16 +193,24 @@ def run(records: Rows, p: Problem[steps.Model], t: Tunables, release: Door) -> E
     beta, m = steps.start(p, t, release), p.n // int(t.T)
     for k in range(t.T):  # disjoint users, in the order of the public numbers of their rows
         users = records.slice(k * m, p.n if k == t.T - 1 else (k + 1) * m)
-        beta = beta + t.eta * np.atleast_1d(release.mean_blocks("report", truncated(users, p.oracle, t, beta)))
+        told = Told(truncated(users, p.oracle, t, beta), {"beta": beta})
+        beta = beta + t.eta * np.atleast_1d(release.mean_blocks("report", told))
     return Estimate(beta)
 
 
 def truncated(users: Rows, model: steps.Model, t: Tunables, beta: Vector) -> Iterator[Vector]:
     """What the clients report, in dense blocks: s kernel(q/s), each row from its own record and from beta alone."""
+    held = Truncated(float(t.s), float(t.b))
     for x, y in users.blocks(sums.block_rows(1 << 15, users.d, 64)):
-        gradients = model.gradients(beta, x, y)
-        with np.errstate(over="ignore", invalid="ignore"):  # the kernel is flat far out, and 0 for a NaN
-            yield t.s * robust.kernel(gradients / t.s, t.b)
+        yield held.cut(model.gradients(beta, x, y))
+
+
+def client(p: Problem[steps.Model], t: Tunables) -> dict[str, Feature]:
+    """Of the three models of the task, whose gradients a device has."""
+    name = str(getattr(p.task, "model", ""))
+    if name not in GRADIENTS:
+        return {}
+    return {"report": LatentGradient(name, float(p.facts["sigma"]), GRADIENTS[name][1], float(t.s), float(t.b))}
 
 
 # --------------------------------------------------------------------------------------------------- what is known beforehand
@@ -216,6 +232,12 @@ def deviation(p: Problem, t: Tunables, scale: float) -> float:
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     value = steps.contracted(p, t, deviation(p, t, calibrated.scale("report")))
     return {} if value is None else {FRESH: value}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    scale = calibrated.scale("report")
+    reach = scale + half(t) if chosen(p, t) == "bit" and p.d > 1 else 0.0
+    return {FRESH: {"m": p.n // int(t.T), "side": side(p, t, scale), "reach": reach}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms import sums
 from dpspec.algorithms.card import Fault, Need, Problem, Tunable, Tunables
 from dpspec.algorithms.objective import Objective, margins
 from dpspec.algorithms.sets import Vector, constraint_set
+from dpspec.numeric import robust
 
 BOUNDED: Final = "one record moves a robust mean by at most twice the kernel's supremum times s/m, whatever it holds"
 NEEDS: Final = (
@@ -55,7 +55,7 @@ def refused(p: Problem, t: Tunables) -> str | None:
         return "the loss is over pairs of records"
     if p.loss is None:
         return "the loss has no certificate"
-    if p.loss.classes > 1:
+    if p.loss.several:
         return "its robust means are of losses of one margin"
     if p.task.over.kind == "sparse":
         return "the k-sparse vectors are not a convex set (dp-sparse-optimization-heavy-tailed)"

@@ -1,4 +1,4 @@
-"""The smoothed, softly truncated mean as a catalogue entry: :mod:`dpspec.algorithms.robust_mean`.
+"""The smoothed, softly truncated mean as a catalogue entry: :mod:`dpspec.numeric.robust`.
 
 dp-catoni-mean and the heavy-tailed sparse algorithms add noise to it; alone it spends nothing and protects nobody.
 """
@@ -32,6 +32,12 @@ CARD = Card(
             "proved",
             "002 equation (36), PAC-Bayes with the Gaussian prior and posterior of (18)",
             probability="1 - zeta",
+            where={
+                "tau": "second moment, at most",
+                "s": "scale of the truncation",
+                "beta": "precision of the multiplicative noise",
+                "zeta": "chance of failure",
+            },
         ),
     ),
     faults=(

@@ -24,13 +24,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms import sums
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sets import constraint_set
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
+from dpspec.numeric import robust
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Tree
 
@@ -117,6 +117,7 @@ CARD = Card(
             "000 Theorem 3.2.6 at its own scale, s = sqrt(n*tau/(2*log(1/zeta)))",
             probability="1 - zeta",
             conditions="d = 1 in the document",
+            when=("d = 1",),
         ),
     ),
     faults=(
@@ -205,6 +206,10 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     one = t.tau * (1 + 1 / t.beta) / (2 * t.s) + t.s * (t.beta / 2 + tail) / p.n + calibrated.scale("mean") * math.sqrt(2 * tail)
     each = {COORDINATE: one} if over.kind in ("reals", "box", "linf") else {}
     return {**each, LENGTH: math.sqrt(p.d) * one}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return {COORDINATE: {}, LENGTH: {}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

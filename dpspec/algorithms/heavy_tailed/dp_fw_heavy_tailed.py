@@ -10,7 +10,7 @@ under replace-one a score moves by at most max|v|_1 * 2 cap s/m (half of that wh
 record meets one choice, and the whole spends what one choice does (parallel composition).
 
 Source: 003, section 4, Algorithm 1, Theorems 1 and 2, Corollary 1 (LASSO: `minimise (<w, x> - y)^2 over ball(l1, 1)`), Theorem 3 (robust
-regression: a loss such as biweight). Differences: the kernel is guarded (robust_mean); the sensitivity is that of one score, where the
+regression: a loss such as biweight). Differences: the kernel is guarded (numeric.robust); the sensitivity is that of one score, where the
 printed exp(epsilon u/(2 Delta)) has the l1 *diameter* in Delta and the factor 2 as well, twice the noise needed; s, T and the start are
 public numbers.
 
@@ -34,7 +34,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms import sums, vertices
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
@@ -43,6 +42,7 @@ from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import constraint_set
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
+from dpspec.numeric import robust
 from dpspec.privacy.mechanisms.exponential import Exponential
 from dpspec.privacy.schedule import Disjoint, Draw, Tree
 
@@ -97,12 +97,18 @@ CARD = Card(
             "excess-population-risk",
             "explicit",
             "upper",
-            "2*C/(T + 2) + W*(tau*(1 + 1/beta)/(2*s) + s/m*(beta/2 + log(4*d*T/zeta))) + scale*(log(V) + log(2*T/zeta))",
+            "2*K/(T + 2) + W*(tau*(1 + 1/beta)/(2*s) + s/m*(beta/2 + log(4*d*T/zeta))) + scale*(log(V) + log(2*T/zeta))",
             "proved",
             FRESH,
             probability="1 - zeta",
             conditions="a convex loss, decreasing steps; W the l1 diameter, V the number of vertices, m = floor(n/T), C the curvature of "
             "the text, which needs a declared moment of x, its eigenvalues (of E x x^T) or a proved smoothness",
+            where={
+                "K": "curvature of the population risk (text)",
+                "W": "the l1 diameter",
+                "V": "number of vertices",
+                "m": "records of a step, floor(n/T)",
+            },
         ),
         Bound(
             "excess-population-risk",
@@ -113,6 +119,9 @@ CARD = Card(
             "003 Theorem 2",
             probability="1 - zeta",
             conditions="convex, epsilon <= 1; printed with W, which its T does not give; the smoothness alpha^(1/3) left out",
+            needs=("convex",),
+            when=("epsilon <= 1",),
+            where={"W": "the l1 diameter"},
         ),
         Bound(
             "excess-population-risk",
@@ -123,6 +132,7 @@ CARD = Card(
             "003 Theorem 3",
             probability="1 - zeta",
             conditions="phi'(<w, x> - y) with phi' odd, the unit l1 ball, symmetric noise; eigenvalues and constants of phi left out",
+            when=("w_l1 = 1",),
         ),
     ),
     faults=(
@@ -241,6 +251,11 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     if not (p.loss.convex and decreasing(p, t) and math.isfinite(C)):
         return {}
     return {FRESH: 2 * C / (t.T + 2) + choice_error(p, t, calibrated.scale("vertex"))}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    count, l1, _ = vertices.shape(p)
+    return {FRESH: {"K": curvature(p), "W": 2 * l1, "V": count, "m": p.n // t.T}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

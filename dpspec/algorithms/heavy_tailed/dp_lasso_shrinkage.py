@@ -91,11 +91,13 @@ CARD = Card(
             "excess-population-risk",
             "explicit",
             "upper",
-            "2*C/(T + 2) + 2*r*c*(1 + r)*(sqrt(2)*M/K^2 + sqrt(2*M*x/n) + 2*K^2*x/(3*n)) + scale*(log(2*d) + log(2*T/zeta))",
+            "8*r^2*(c*sqrt(M) + lam)/(T + 2) + 2*r*c*(1 + r)*(sqrt(2)*M/K^2 + sqrt(2*M*x/n) + 2*K^2*x/(3*n)) + "
+            "scale*(log(2*d) + log(2*T/zeta))",
             "proved",
             UNIFORM,
             probability="1 - zeta",
             conditions="r the radius, c = sup phi'', x = log(4*(d + 1)^2/zeta), C = 4*r^2*(c*sqrt(M) + lam)",
+            where={"r": "radius of the l1 ball", "c": "sup phi''", "x": "log(4*(d + 1)^2/zeta)", "lam": "the ridge"},
         ),
         Bound(
             "excess-population-risk",
@@ -106,6 +108,7 @@ CARD = Card(
             "003 Theorem 5",
             probability="1 - zeta",
             conditions="the unit l1 ball, M a constant, lambda_max(E x x^T)^(1/5) left out; one root printed over both logarithms",
+            when=("w_l1 = 1",),
         ),
     ),
     faults=(
@@ -218,6 +221,12 @@ def shrunk(x: Any, K: float) -> Any:
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     return {UNIFORM: _value(p, t, calibrated.scale("vertex"), 1.0)}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    x = math.log(4 * (p.d + 1) ** 2 / t.zeta)
+    return {UNIFORM: {"r": vertices.shape(p)[1], "c": p.loss.curve, "x": x, "lam": p.loss.l2}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
-from dpspec.algorithms.estimate import Estimate
+from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.heavy_tailed import _trimmed as trimmed
 from dpspec.algorithms.sets import constraint_set
 from dpspec.models.door import Door
@@ -180,3 +180,38 @@ def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
     bound = max((t.high - t.low) * math.exp(-t.m * t.smoothing), 2 * sigma * math.sqrt(p.n / (t.m + 1)) / (p.n - 2 * t.m))
     noise = calibrated.scale("coordinate") * math.sqrt(3) * bound
     return math.sqrt(p.d) * math.sqrt(t.tau / p.n + t.tau * t.m / p.n / 4 + noise**2)
+
+
+def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:
+    """Algorithm 3.2.6's noise at this m, each coordinate at its share of the budget."""
+    whole = printed_budget(budget)
+    return () if whole is None else (unsmooth("000 Algorithm 3.2.6", t, whole / math.sqrt(p.d), "epsilon"),)
+
+
+def printed_budget(budget: Any) -> float | None:
+    """epsilon~ of epsilon~^2/2-zCDP: of a budget with a delta by 000, Lemma 3.2.6 (the radical over both terms). None: nothing is
+    printed."""
+    if budget.kind == "zcdp":
+        return math.sqrt(2 * float(budget.rho))
+    if budget.kind != "approx":
+        return None
+    log = 2 * math.log(1 / float(budget.delta_exact))
+    return math.sqrt(log + 2 * float(budget.epsilon_exact)) - math.sqrt(log)
+
+
+def scale_of_equal_records(t: Tunables, each: float) -> float:
+    """Standard deviation of S sinh(N(0, 1))/s at t = each^2/16, s = each/4, where all numbers are equal: S = e^(-m t) (high - low)."""
+    return float((t.high - t.low) * math.exp(-t.m * each**2 / 16) * 4 / each * math.sqrt((math.e**2 - 1) / 2))
+
+
+def unsmooth(source: str, t: Tunables, each: float, name: str) -> Published:
+    """The printed noise of one draw at ``each``, its share of the budget in zCDP. One record at a distance R makes the scale R/n while the
+    released number stands where it was: outputs beyond any point go from a probability below any delta to one near 1."""
+    return Published(
+        source,
+        "coordinate",
+        f"4*S*sinh(N(0, 1))/{name}, S = max((x_(n) - x_(1))/(n - 2*m), e^(-m*{name}^2/16)*(high - low))",
+        scale_of_equal_records(t, each),
+        math.inf,
+        "shown where all records are equal; one record far away multiplies it without a bound",
+    )

@@ -112,6 +112,13 @@ CARD = Card(
             conditions="parts = T, a convex loss and set, step*B <= 1, B bounds the law's smoothness; K = ceil(tail*T), E as in the text: "
             "sqrt(d)*(tau*(1 + 1/beta)/(2*s) + s/m*(beta/2 + log(4*d*T/zeta))) + scale*(sqrt(d) + sqrt(2*log(2*T/zeta))); a declared "
             "largest eigenvalue is that of E x x^T",
+            where={
+                "Q": "diameter of the set",
+                "D": "distance of the start to a minimiser, at most",
+                "K": "averaged steps, ceil(tail*T)",
+                "E": "error of a step: sqrt(d)*(tau*(1 + 1/beta)/(2*s) + s/m*(beta/2 + log(4*d*T/zeta))) + scale*(sqrt(d) + "
+                "sqrt(2*log(2*T/zeta))), m records a step",
+            },
         ),
         Bound(
             "excess-population-risk",
@@ -122,6 +129,8 @@ CARD = Card(
             "000 Theorem 3.2.7",
             probability="1 - 2*zeta*T",
             conditions="strongly convex, parts = 1, the printed scale; Q^2*B^4/alpha^3 left out",
+            needs=("strongly-convex of population",),
+            when=("parts = 1",),
         ),
         Bound(
             "excess-population-risk",
@@ -132,6 +141,9 @@ CARD = Card(
             "000 Theorem 3.2.8",
             probability="1 - 2*zeta*T",
             conditions="convex, parts = 1, the printed scale, n >= d^2/epsilon^2 up to logarithms",
+            needs=("convex",),
+            when=("parts = 1",),
+            regime="C*d^2/epsilon^2",
         ),
         Bound(
             "excess-population-risk",
@@ -141,6 +153,8 @@ CARD = Card(
             "claimed",
             "the square of the error at the balanced scale, strongly convex, T of order log(n)",
             conditions="parts = 1; B and alpha left out; sampling of order tau*d*log(d)/n where that is larger",
+            needs=("strongly-convex of population",),
+            when=("parts = 1",),
         ),
     ),
     faults=(
@@ -289,6 +303,11 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         return {}
     value = descent_bound(p, t, step_error(p, t, calibrated.scale("gradient")))
     return {} if value is None else {FRESH: value}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    D, Q = heavy.spread(p)
+    return {FRESH: {"D": D, "Q": Q, "K": kept_steps(t), "E": step_error(p, t, calibrated.scale("gradient"))}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
-from dpspec.algorithms.estimate import Estimate
+from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.heavy_tailed import _gradients as heavy
 from dpspec.algorithms.heavy_tailed import dp_trimmed_mean as one
 from dpspec.algorithms.heavy_tailed.heavy_tailed_dp_gd_catoni import kept_steps, stepped
@@ -86,6 +86,7 @@ CARD = Card(
             "000 Theorem 3.2.5",
             conditions="sub-exponential Lipschitz gradients, strongly convex, n >= 2*m; Q^2*B^2/alpha^3 left out",
             regime="C*d*log(n)/epsilon",
+            needs=("strongly-convex of population",),
         ),
     ),
     faults=(
@@ -141,3 +142,24 @@ def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
     far = heavy.spread(p)[0]
     far = far if math.isfinite(far) else 1.0
     return float(far**2 / (2 * t.step * t.T) + far * one.predicted(p, t, calibrated) / math.sqrt(kept_steps(t)))
+
+
+def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:
+    """Algorithm 3.2.7's noise at this m: with the smooth sensitivity that it prints, and its printed budget with the exact one."""
+    whole, share = one.printed_budget(budget), math.sqrt(p.d * t.T)
+    if whole is None:
+        return ()
+    lines = [one.unsmooth("000 Algorithm 3.2.7, epsilon~ of its proof", t, whole / share, "epsilon_j")]
+    if budget.kind == "approx":
+        double = 2 * float(budget.epsilon_exact)
+        lines.append(
+            Published(
+                "000 Algorithm 3.2.7, step 1 as printed",
+                "coordinate",
+                "4*S*sinh(N(0, 1))*sqrt(d*T)/epsilon~, epsilon~ = sqrt(2*log(1/delta)) + 2*epsilon - sqrt(2*log(1/delta))",
+                one.scale_of_equal_records(t, double / share),
+                double**2 / 2 + double * math.sqrt(2 * math.log(1 / float(budget.delta_exact))),
+                "what its own proof gives, with the exact smooth sensitivity: the radical covers 2*log(1/delta) + 2*epsilon",
+            )
+        )
+    return tuple(lines)

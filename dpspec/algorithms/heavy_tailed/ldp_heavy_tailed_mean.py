@@ -35,14 +35,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms import sums
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.heavy_tailed import dp_catoni_mean as central
 from dpspec.algorithms.sets import Vector, constraint_set
 from dpspec.models.door import Door
+from dpspec.models.features import Feature, Truncated
 from dpspec.models.rows import Rows
+from dpspec.numeric import robust
 from dpspec.privacy.channels.gaussian_vector import GaussianVector
 from dpspec.privacy.channels.one_bit import OneBitMean
 from dpspec.privacy.channels.protocol import Channel
@@ -101,6 +102,7 @@ CARD = Card(
             COORDINATE,
             probability="1 - zeta",
             conditions="side: scale of Gaussian noise, length of a bit over sqrt(d); reach: length + half where d > 1, else 0",
+            where={"side": "scale of Gaussian noise, length of a bit over sqrt(d)", "reach": "length + half where d > 1, else 0"},
         ),
         Bound(
             "l2-error",
@@ -111,6 +113,7 @@ CARD = Card(
             LENGTH,
             probability="1 - zeta",
             conditions="side and reach as for a coordinate",
+            where={"side": "as above", "reach": "as above"},
         ),
         Bound(
             "l2-error",
@@ -121,6 +124,7 @@ CARD = Card(
             "2 sqrt(A B) at the balanced scale",
             probability="1 - zeta",
             conditions="bits, epsilon <= 1, n >= d*log(d); times log(1/delta)^(1/4) for Gaussian reports",
+            when=("epsilon <= 1", "n >= d*log(d)"),
         ),
         Bound(
             "l2-error",
@@ -131,6 +135,7 @@ CARD = Card(
             "002 Theorem 3, at the balanced scale",
             probability="1 - zeta",
             conditions="d = 1; at the printed scale a factor sqrt(log(1/zeta)) is missing",
+            when=("d = 1",),
         ),
         Bound(
             "l2-error",
@@ -140,6 +145,7 @@ CARD = Card(
             "claimed",
             "Duchi, Jordan and Wainwright 2013, k = 2 moments",
             conditions="d = 1, epsilon <= 1, in expectation",
+            when=("d = 1", "epsilon <= 1"),
         ),
     ),
     faults=(
@@ -237,9 +243,13 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
 
 def truncated(records: Rows, p: Problem, t: Tunables) -> Iterator[Vector]:
     """What the clients report, in dense blocks: s kernel(x/s), each row from its own record alone."""
+    held = Truncated(float(t.s), float(t.beta))
     for x, _ in records.blocks(sums.block_rows(1 << 15, p.d, 64)):
-        with np.errstate(over="ignore", invalid="ignore"):  # the kernel is flat far out, and 0 for a NaN
-            yield t.s * robust.kernel((x if isinstance(x, np.ndarray) else x.toarray()) / t.s, t.beta)
+        yield held.cut(x if isinstance(x, np.ndarray) else x.toarray())
+
+
+def client(p: Problem, t: Tunables) -> dict[str, Feature]:
+    return {"report": Truncated(float(t.s), float(t.beta))}
 
 
 # --------------------------------------------------------------------------------------------------- what is known beforehand
@@ -263,6 +273,12 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     one += side(p, t, calibrated) * math.sqrt(2 * tail / n) + 2 * reach * tail / (3 * n)
     each = {COORDINATE: one} if over.kind in ("reals", "box", "linf") else {}
     return {**each, LENGTH: math.sqrt(p.d) * one}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    reach = calibrated.scale("report") + half(t) if chosen(p, t) == "bit" and p.d > 1 else 0.0
+    names = {"side": side(p, t, calibrated), "reach": reach}
+    return {COORDINATE: names, LENGTH: names}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -48,6 +48,12 @@ _ROOT: Final = "(sqrt(log(1/delta) + epsilon) - sqrt(log(1/delta)))"
 _RIDGE: Final = "a ridge, Markov on a block and Hoeffding over blocks (text of the module)"
 _BOUNDED: Final = "a record is in one block and changes one of m points of the set; their centre moves by at most S, and S by at most e^t"
 
+
+def _blocks(smoothness: str) -> str:
+    """The default m, from public facts."""
+    return f"max(1, min(floor(n/(2*d)), 4000, ceil(2/smoothing*log(1 + w_radius*({smoothness})*sqrt(n/(d*tau))))))"
+
+
 CARD = Card(
     id="sample-and-aggregate",
     title="Sample and aggregate: the centre of block minimisers with noise at its smooth sensitivity",
@@ -78,8 +84,9 @@ CARD = Card(
             "each/(2*(d + 2))", "half of epsilon for the dilation; 000: epsilon/(4*(d + log(2/delta)))", minimum=1e-300, maximum=100
         ),
         "m": Tunable(
-            "max(1, min(floor(n/(2*d)), 4000, ceil(7/10*log(n)/smoothing)))",
-            "blocks: n^(-0.35) of the diameter is left by e^(-t*m/2), the best of four shares; 000: d^2/epsilon^2, overlapping",
+            f"{_blocks('B + lam')} else {_blocks('max_curve*eig_max + lam')} else {_blocks('1')}",
+            "blocks: e^(-t*m/2) leaves of the diameter what all records together leave of their minimiser, sqrt(d*tau/n) over the "
+            "smoothness (1 where nothing says more); 000: d^2/epsilon^2, overlapping",
             integer=True,
             minimum=1,
             maximum=8000,
@@ -91,13 +98,20 @@ CARD = Card(
             "excess-population-risk",
             "explicit",
             "upper",
-            "B/2*(3*r + scale*S*q)^2",
+            "B/2*min(diameter, 3*r + scale*S*q)^2",
             "proved",
             _RIDGE,
             probability="1 - zeta",
             conditions="a ridge lam, exact block minimisers, F' = 0 at the minimiser over W, B the smoothness of the law's risk; r = "
             "sqrt(8*d*tau/b)/lam, S = max(4*r, diameter*exp(-t*(N - t0))), N = 7*m/8 - sqrt(m*log(2/zeta)/2), q the 1 - zeta/2 quantile "
             "of |T|",
+            where={
+                "B": "smoothness of the law's risk",
+                "r": "sqrt(8*d*tau/b)/lam, b records a block",
+                "S": "max(min(4*r, diameter), diameter*exp(-smoothing*(floor(N) - t0))), N = 7*m/8 - sqrt(m*log(2/zeta)/2)",
+                "q": "the 1 - zeta/2 quantile of the length of the noise",
+                "diameter": "of the set",
+            },
         ),
         Bound(
             "excess-population-risk",
@@ -249,6 +263,36 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     quantile = math.sqrt(p.d * float(f.ppf(1 - t.zeta / 2, p.d, p.d + 2)))
     error = min(far, 3 * r + calibrated.scale("centre") * bound * quantile)
     return {_RIDGE: smooth / 2 * error**2}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    from scipy.stats import f
+
+    held = 7 * t.m / 8 - math.sqrt(t.m * math.log(2 / t.zeta) / 2)
+    r, far = math.sqrt(8 * p.d * t.tau / (p.n // t.m)) / p.loss.l2 if p.loss.l2 > 0 else math.inf, diameter(p)
+    S = max(min(4 * r, far), far * math.exp(-t.smoothing * (math.floor(held) - centre.needed(t.m, 1))))
+    q = math.sqrt(p.d * float(f.ppf(1 - t.zeta / 2, p.d, p.d + 2)))
+    return {_RIDGE: {"B": heavy.smoothness(p), "r": r, "S": S, "q": q, "diameter": far}}
+
+
+def reach_of_noise(p: Problem, t: Tunables, calibrated: Any) -> float:
+    """The root of E|noise|^2 at S = the largest of what is left of the diameter and 4 times a block minimiser's error."""
+    smooth = heavy.smoothness(p)
+    r = math.sqrt(p.d * t.tau / (p.n // t.m)) / (smooth if math.isfinite(smooth) and smooth > 0 else 1.0)
+    far = diameter(p)
+    bound = max(min(4 * r, far), far * math.exp(-t.smoothing * centre.steps(t.m, 1)))
+    return float(calibrated.scale("centre") * bound * math.sqrt(p.d + 2))
+
+
+def warnings(p: Problem, t: Tunables, calibrated: Any) -> list[str]:
+    noise, far = reach_of_noise(p, t, calibrated), heavy.spread(p)[0]
+    if noise < far / 2:
+        return []
+    return [
+        f"the declared moments allow noise of length {noise:.3g} in a set that reaches {far:.3g} from its start: expect no more than an "
+        "answer without data gives (more records, a larger epsilon, or heavy-tailed-dp-gd-catoni)"
+    ]
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -95,11 +95,15 @@ CARD = Card(
             "reference-frobenius-error",
             "explicit",
             "upper",
-            "(d/penalty)^2*sqrt(d)*scale*(sqrt(d + n) + sqrt(d) + sqrt(2*log(20)))^2",
+            "(d/penalty)^2*N",
             "proved",
             "000 Lemma 6.3.3 and Theorem 6.3.3",
             probability="0.95",
             conditions="at most d + n degrees in the expression; the value is that of the degrees drawn",
+            where={
+                "N": "Frobenius norm of the noise with probability 0.95: at most sqrt(d)*scale*(sqrt(d + n) + sqrt(d) + "
+                "sqrt(2*log(20)))^2 for d + n degrees, computed for those drawn"
+            },
         ),
         Bound(
             "reference-frobenius-error",
@@ -110,6 +114,7 @@ CARD = Card(
             "000 before Algorithm 6.3.52, sum form with n degrees from the players",
             conditions="centre = off; the players' n vectors alone give noise that does not vanish with n: n <= d + "
             "log(1/delta)/epsilon^2 is the regime",
+            options={"centre": "off"},
         ),
         Bound(
             "reference-frobenius-error",
@@ -205,6 +210,11 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     noise = frobenius(p, mechanism(p, t), calibrated.levels["sum"], FAILURE, centred=t.centre == "on")
     return {CARD.bounds[0].theorem: largest_factor(p, t.penalty) * noise}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    N = frobenius(p, mechanism(p, t), calibrated.levels["sum"], FAILURE, centred=t.centre == "on")
+    return {CARD.bounds[0].theorem: {"N": N}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -57,11 +57,18 @@ CARD = Card(
             "operator-error",
             "explicit",
             "upper",
-            "scale*(sqrt(2*d) + sqrt(2*log(80))) + sqrt(2*x_l2^2*eig_max*log(80*d)/n) + 2*x_l2^2*log(80*d)/(3*n)",
+            "c*(N + x/3*x_l2^2/n + sqrt((x/3*x_l2^2/n)^2 + 2*x_l2^2*top*x/n))",
             "proved",
             "000 (6.17) with both terms and constants",
             probability="0.95",
             conditions="against E x x^T of the scaled records; psd = on doubles it",
+            where={
+                "c": "2 where psd = on, else 1",
+                "N": "spectral norm of the noise with probability 0.975: scale*(sqrt(2*d) + sqrt(2*log(80))), for noise = "
+                "upper scale*(2*sqrt(d) + 2*sqrt(log(80)))",
+                "x": "log(80*d)",
+                "top": "eig_max where it is declared, at most x_l2^2",
+            },
         ),
         Bound(
             "max-error",
@@ -72,6 +79,7 @@ CARD = Card(
             "000 (6.18) with constants",
             probability="0.95",
             conditions="psd = off",
+            options={"psd": "off"},
         ),
         Bound(
             "operator-error", "order", "upper", "C*(sqrt(d*log(1/delta))/(n*epsilon) + sqrt(eig_max/n))", "proved", "000 (6.17), both terms"
@@ -147,6 +155,13 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     if t.psd == "off":
         found[CARD.bounds[1].theorem] = gaussian_max(scale, p.d, FAILURE / 2) + sampling_max(p.n, p.d, r, FAILURE / 2)
     return found
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    r = central_radius(p)
+    N = gaussian_operator(calibrated.scale("moment"), p.d, FAILURE / 2, isotropic=t.noise != "upper")
+    names = {"c": 2.0 if t.psd == "on" else 1.0, "N": N, "x": math.log(80 * p.d), "top": min(p.facts.get("eig_max", r**2), r**2)}
+    return {CARD.bounds[0].theorem: names, CARD.bounds[1].theorem: {}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

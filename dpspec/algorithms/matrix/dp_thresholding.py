@@ -68,11 +68,13 @@ CARD = Card(
             "operator-error",
             "explicit",
             "upper",
-            "4*(k + 1)*(gamma*sqrt(log(d)/n) + threshold*scale*sqrt(log(d)))",
+            "c*(k + 1)*(gamma*sqrt(log(d)/n) + threshold*scale*sqrt(log(d)))",
             "proved",
             "000 Lemma 6.2.3 on one event (half of it for psd = off)",
             probability="1 - 4*d^(-6)",
             conditions="level = declared; k = s off-diagonal non-zeros a column (sparse(s)); gamma >= 2*r^2 and threshold >= 4",
+            options={"level": "declared"},
+            where={"c": "4, or 2 where psd = off"},
         ),
         Bound(
             "operator-error",
@@ -123,7 +125,7 @@ CARD = Card(
         Fault(
             "gamma, unspecified: set from the data in experiments",
             "max_j Sigma_jj of private records is a release of its own; gamma is declared or 2*r^2",
-            TESTS + "test_the_output_depends_on_the_records_through_metered_draws_only",
+            "tests/algorithms/test_printed_leaks.py::test_a_threshold_or_a_clip_from_the_data_differs",
             "privacy",
         ),
         Fault(
@@ -196,6 +198,10 @@ def bound_value(p: Problem, t: Tunables, sd: float, radius: float) -> float | No
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     value = bound_value(p, t, calibrated.scale("moment"), central_radius(p)) if t.level == "declared" else None
     return {} if value is None else {CARD.bounds[0].theorem: value}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return {CARD.bounds[0].theorem: {"c": 4.0 if t.psd == "on" else 2.0}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float | None:

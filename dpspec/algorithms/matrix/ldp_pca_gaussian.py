@@ -18,7 +18,7 @@ from typing import Any
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
-from dpspec.algorithms.matrix._common import CLIP_LOCAL, LOCAL_X, RADIUS, TESTS, printed_gaussian, sensitivity_fault, wrong_task
+from dpspec.algorithms.matrix._common import CLIP_LOCAL, LOCAL_X, RADIUS, printed_gaussian, sensitivity_fault, wrong_task
 from dpspec.algorithms.matrix._deviation import FAILURE, gaussian_operator, sampling_operator
 from dpspec.algorithms.matrix._moment import blocks, leading
 from dpspec.models.door import Door
@@ -47,11 +47,15 @@ CARD = Card(
             "subspace-distance",
             "explicit",
             "upper",
-            "2*sqrt(rank)*(2*scale*(sqrt(d) + sqrt(log(80)))/sqrt(n) + sqrt(2*r^2*eig_max*log(80*d)/n) + 2*r^2*log(80*d)/(3*n))/gap",
+            "min(2*sqrt(rank)*E/gap, sqrt(min(rank, d - rank)))",
             "proved",
             "000 Theorem 6.1.2, its proof with constants (Davis-Kahan, Bernstein, Gordon)",
             probability="0.95",
             conditions="gap (a constant of the data section) is a lower bound of lambda_k - lambda_{k+1} of the scaled records",
+            where={
+                "E": "spectral norm of the error of the mean report with probability 0.95: 2*scale*(sqrt(d) + "
+                "sqrt(log(80)))/sqrt(n) and the sampling error of Bernstein's inequality"
+            },
         ),
         Bound(
             "subspace-distance",
@@ -63,6 +67,7 @@ CARD = Card(
             probability="1 - exp(-C) - d^(-C)",
             conditions="r = 1, n >= d; tr Sigma <= 1, so lambda_1^2 times the effective rank is at most eig_max",
             regime="d",
+            when=("r = 1",),
         ),
         Bound(
             "subspace-distance",
@@ -81,6 +86,8 @@ CARD = Card(
             "proved",
             "000 Theorem 6.1.1",
             conditions="pure epsilon-NLDP, epsilon <= 1/2, d/4 <= k <= 3d/4; eig_max - gap stands for lambda_{k+1} (k equal spikes)",
+            guarantees=("pure",),
+            when=("epsilon <= 1/2", "rank >= d/4", "rank <= 3*d/4"),
         ),
     ),
     faults=(
@@ -115,7 +122,7 @@ CARD = Card(
             "subtracting the empirical mean, or dividing by empirical deviations, is one more release and is not "
             "non-interactive: nothing is "
             "subtracted here",
-            TESTS + "test_the_output_depends_on_the_records_through_metered_draws_only",
+            "tests/algorithms/test_printed_leaks.py::test_subtracting_the_mean_of_all_spends_more_than_one_report",
             "privacy",
         ),
     ),
@@ -163,6 +170,10 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         return {}
     k = p.facts["rank"]
     return {CARD.bounds[0].theorem: min(2 * math.sqrt(k) * deviation(p, t, calibrated) / p.facts["gap"], math.sqrt(min(k, p.d - k)))}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return {CARD.bounds[0].theorem: {"E": deviation(p, t, calibrated)}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -49,11 +49,15 @@ CARD = Card(
             "reference-frobenius-error",
             "explicit",
             "upper",
-            "(d/penalty)^2*sqrt(2)*scale*(sqrt(d*(d + 1)/2) + sqrt(2*log(20)))/sqrt(n)",
+            "(d/penalty)^2*N",
             "proved",
             "000 Theorem 6.3.8 with M <= (d/rho)^2 and constants",
             probability="0.95",
             conditions="the expression is that of Gaussian noise; the value is that of the noise chosen",
+            where={
+                "N": "Frobenius norm of the averaged noise with probability 0.95: sqrt(2)*scale*(sqrt(d*(d + 1)/2) + "
+                "sqrt(2*log(20)))/sqrt(n) for Gaussian noise"
+            },
         ),
         Bound(
             "reference-frobenius-error",
@@ -62,6 +66,7 @@ CARD = Card(
             "C*d^3*sqrt(log(1/delta))/(penalty^2*epsilon*sqrt(n))",
             "proved",
             "000 Theorem 6.3.8",
+            options={"noise": "gaussian"},
         ),
         Bound(
             "reference-frobenius-error",
@@ -70,6 +75,7 @@ CARD = Card(
             "C*d^(7/2)/(penalty^2*epsilon*sqrt(n))",
             "proved",
             "pure version, symmetrised Wishart",
+            options={"noise": "symmetrised-wishart"},
         ),
     ),
     faults=(
@@ -94,6 +100,10 @@ def channel(p: Problem, t: Tunables) -> GaussianOuter | WishartOuter:
     if t.noise == "gaussian" or (t.noise == "auto" and {"delta", "rho", "mu"} & p.facts.keys()):
         return GaussianOuter(p.d, t.r)
     return WishartOuter(p.d, t.r)
+
+
+def resolved_options(p: Problem, t: Tunables) -> dict[str, str]:
+    return {"noise": "gaussian" if isinstance(channel(p, t), GaussianOuter) else "symmetrised-wishart"}
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
@@ -122,6 +132,10 @@ def frobenius(p: Problem, t: Tunables, calibrated: Any, eta: float) -> float:
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     return {CARD.bounds[0].theorem: largest_factor(p, t.penalty) * frobenius(p, t, calibrated, FAILURE)}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return {CARD.bounds[0].theorem: {"N": frobenius(p, t, calibrated, FAILURE)}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -69,11 +69,13 @@ CARD = Card(
             "subspace-distance",
             "explicit",
             "upper",
-            "4*sqrt(2)*k_x*penalty/alpha*(scale*sqrt(2*log(40*d*(d + 1))/n) + r^2*sqrt(log(40*d*(d + 1))/(2*n)))/gap",
+            "min(4*sqrt(2)*k_x*penalty/alpha*(scale*sqrt(2*log(40*d*(d + 1))/n) + r^2*sqrt(log(40*d*(d + 1))/(2*n)))/gap, "
+            "sqrt(min(rank, d - rank)))",
             "proved",
             "000 Lemma 6.1.15 and Theorem 6.1.4, corrected",
             probability="0.95",
             conditions="penalty = 1 or more; k_x = s rows (sparse(s) of x); gap declared in the data section",
+            when=("penalty >= alpha",),
         ),
         Bound(
             "subspace-distance",
@@ -84,6 +86,7 @@ CARD = Card(
             "000 Theorem 6.1.4, corrected order",
             probability="1 - 2/d^2 - d^(-C)",
             conditions="r = 1, lambda of the order of the max-norm deviation",
+            when=("r = 1",),
         ),
         Bound(
             "subspace-distance",
@@ -116,6 +119,8 @@ CARD = Card(
             conditions="pure epsilon-NLDP, epsilon <= 1/2, 2k <= s - k <= d - k and d/4 <= k <= 3d/4, which together "
             "force s >= 3k: not sparse; "
             "for sparse k only without the bound on |x|",
+            guarantees=("pure",),
+            when=("epsilon <= 1/2", "rank >= d/4", "rank <= 3*d/4", "2*rank <= k_x - rank", "k_x <= d"),
         ),
     ),
     faults=(
@@ -234,6 +239,10 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     k = p.facts["rank"]
     value = 4 * math.sqrt(2.0) * p.facts["k_x"] * penalty(p, t, calibrated.scale("moment")) / p.facts["gap"]
     return {CARD.bounds[0].theorem: min(value, math.sqrt(min(k, p.d - k)))}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return {CARD.bounds[0].theorem: {}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

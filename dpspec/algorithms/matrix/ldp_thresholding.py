@@ -55,11 +55,12 @@ CARD = Card(
             "operator-error",
             "explicit",
             "upper",
-            "4*(k + 1)*(gamma*sqrt(log(d)/n) + threshold*scale*sqrt(log(d)/n))",
+            "c*(k + 1)*(gamma*sqrt(log(d)/n) + threshold*scale*sqrt(log(d)/n))",
             "proved",
             "000 Theorem 6.2.3 on one event (half of it for psd = off)",
             probability="1 - 4*d^(-6)",
             conditions="k = s off-diagonal non-zeros a column (sparse(s)); gamma >= 2*r^2 and threshold >= 4",
+            where={"c": "4, or 2 where psd = off"},
         ),
         Bound("operator-error", "order", "upper", "C*k*sqrt(log(d)*log(1/delta)/n)/epsilon", "proved", "000 Theorem 6.2.3"),
         Bound(
@@ -72,6 +73,8 @@ CARD = Card(
             conditions="pure epsilon-NLDP, epsilon <= log(2)/2, n >= C*k^2*log(d)/epsilon^2; not proved: it rests on Theorem 6.2.6 and "
             "drops a factor c^2 <= 1/(100 d^2)",
             regime="C*k^2*log(d)/epsilon^2",
+            guarantees=("pure",),
+            when=("epsilon <= log(2)/2",),
         ),
     ),
     faults=(
@@ -135,6 +138,10 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     value = bound_value(p, t, calibrated.scale("moment") / math.sqrt(p.n), t.r)
     return {} if value is None else {CARD.bounds[0].theorem: value}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return {CARD.bounds[0].theorem: {"c": 4.0 if t.psd == "on" else 2.0}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float | None:

@@ -99,7 +99,14 @@ def bounds(statement: str) -> tuple[Bound, ...]:
             "2*E + reach*sqrt(G^2/T + V/(T*floor(n/T)))",
             "proved",
             POPULATION,
-            conditions="in expectation; independent records that no client changes, server = average; E, G, V of the chosen degree",
+            conditions="in expectation; independent records that no client changes",
+            options={"server": "average"},
+            where={
+                "E": "error of the polynomial of the chosen degree",
+                "G": "slope of the polynomial",
+                "V": "variance of a user's gradient",
+                "reach": "distance of the start to a point of the set, at most",
+            },
         ),
         Bound(
             "excess-empirical-risk",
@@ -109,6 +116,7 @@ def bounds(statement: str) -> tuple[Bound, ...]:
             "claimed",
             statement,
             conditions="in expectation; error of a polynomial of degree p; n exponential in p, and p = 32/error^3: exponential in 1/error",
+            where={"C2": "unspecified", "error": "error of a polynomial of this degree"},
         ),
         Bound(
             "excess-population-risk",
@@ -118,6 +126,7 @@ def bounds(statement: str) -> tuple[Bound, ...]:
             "proved",
             "the first, at a degree that is fixed, beside the error of its polynomial",
             conditions="in expectation, epsilon of order one; 2 E stays",
+            when=("epsilon <= C",),
         ),
     )
 
@@ -414,6 +423,11 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     c = _chosen(p, t, calibrated)
     whole = t.r >= p.facts.get("x_l2", math.inf) * (1 - 1e-12) and t.tau >= p.facts.get("y_abs", math.inf) * (1 - 1e-12)
     return {POPULATION: c.bound} if c is not None and whole and t.server == "average" and math.isfinite(c.bound) else {}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    c = _chosen(p, t, calibrated)
+    return {} if c is None else {POPULATION: {"E": c.fit.error, "G": c.slope, "V": c.variance, "reach": c.reach}}
 
 
 def _trivial(p: Problem) -> float:

@@ -118,6 +118,10 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     return shared.explicit_bounds(p, t, calibrated)
 
 
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return shared.bound_terms(p, t, calibrated)
+
+
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
     return shared.predicted(p, t, calibrated)
 

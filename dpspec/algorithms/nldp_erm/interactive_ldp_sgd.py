@@ -111,19 +111,21 @@ CARD = Card(
             "excess-population-risk",
             "explicit",
             "upper",
-            "reach^2/(2*eta*T) + eta*(slope^2 + variance*T/n)/2",
+            "reach^2/(2*eta*T) + eta*(slope^2 + variance/m)/2",
             "proved",
             POPULATION,
             conditions="in expectation; independent records of one law; slope = L + lam*Q, variance of a report; reach covers the distance",
+            where={"slope": "L + lam*Q, Q the largest |w|", "variance": "second moment of a report", "m": "users of a step, floor(n/T)"},
         ),
         Bound(
             "excess-population-risk",
             "explicit",
             "upper",
-            "reach^2/(2*eta*T) + eta*variance*T/n",
+            "reach^2/(2*eta*T) + eta*variance/m",
             "proved",
             SMOOTH,
             conditions="in expectation; independent records of one law; eta <= 1/(2*B), B with the ridge; reach covers the distance",
+            where={"variance": "second moment of a report", "m": "users of a step, floor(n/T)"},
         ),
         Bound(
             "excess-population-risk",
@@ -132,6 +134,7 @@ CARD = Card(
             "C*reach*length*(sqrt(d)/(epsilon*sqrt(n)) + 1/sqrt(T))",
             "proved",
             "the same at its step, epsilon <= 1",
+            when=("epsilon <= 1",),
         ),
         Bound(
             "excess-empirical-risk",
@@ -141,6 +144,7 @@ CARD = Card(
             "proved",
             "the same and uniform convergence of a Lipschitz loss over the set",
             conditions="in expectation; independent records of one law, epsilon <= 1",
+            when=("epsilon <= 1",),
         ),
         Bound(
             "excess-population-risk",
@@ -254,6 +258,16 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         return {SMOOTH: _bound(p, t, calibrated, 0.0)}
     far = max(over.diameter(p.d), norm(over.start(p.d)) + covered)  # no w of the set is longer, wherever it lies
     return {POPULATION: _bound(p, t, calibrated, p.loss.lipschitz + p.loss.l2 * far)}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    over = constraint_set(p.task.over, p.facts)
+    far = max(over.diameter(p.d), norm(over.start(p.d)) + over.distance_bound(p.d))
+    ball = Tunables({**t, "r": t.length, "half": t.length})
+    variance = reports.second_moment(calibrated.tree.body.mechanism, calibrated.levels["gradient"], ball)
+    names = {"variance": variance, "m": p.n // t.T}
+    return {SMOOTH: names, POPULATION: {**names, "slope": p.loss.lipschitz + p.loss.l2 * far}}
 
 
 def _bound(p: Problem, t: Tunables, calibrated: Any, slope: float) -> float:

@@ -51,6 +51,7 @@ CARD = Card(
             "001 Lemma 5 (Vershynin 2015, Theorem 6.2)",
             probability="1 - zeta",
             conditions="|x|_1 <= Lambda",
+            where={"Lambda": "l1 norm of the vector", "sigma": "noise of a measurement", "p": "measurements", "zeta": "chance of failure"},
         ),
     ),
     faults=(

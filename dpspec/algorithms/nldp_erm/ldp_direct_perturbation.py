@@ -97,6 +97,8 @@ CARD = Card(
             conditions="report = moments, r |theta| and tau of one order, epsilon = O(1), log(d) left out",
             regime="C*r^4*d*log(1/delta)/(epsilon^2*eig_min^2) else C*r^4*d/(epsilon^2*eig_min^2) else C*d^3*log(1/delta)/epsilon^2"
             " else C*d^3/epsilon^2",
+            options={"report": "moments"},
+            when=("epsilon <= C",),
         ),
         Bound(
             "l2-error",
@@ -107,6 +109,9 @@ CARD = Card(
             "004 Remark 3: the same at the largest least eigenvalue of records of norm r, r^2/d",
             conditions="isotropic x, log(d) left out",
             regime="C*d^3*log(1/delta)/epsilon^2 else C*d^3/epsilon^2",
+            needs=("isotropic",),
+            options={"report": "moments"},
+            when=("epsilon <= C",),
         ),
         Bound(
             "l2-error",
@@ -155,6 +160,10 @@ CARD = Card(
     reads="sums",
     spec="specs/nldp_erm/ldp-direct-perturbation.dps",
 )
+
+
+def resolved_options(p: Problem, t: Tunables) -> dict[str, str]:
+    return {"report": chosen(p, t)}
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:

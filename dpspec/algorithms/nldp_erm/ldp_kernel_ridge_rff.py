@@ -87,6 +87,7 @@ CARD = Card(
             "proved",
             "noise of products: operator norm of the noise of S times |w|^2, and the length of the noise of b times |w|",
             conditions="|w| of the order tau, epsilon <= 1, times sqrt(log(1/delta))",
+            when=("epsilon <= 1",),
         ),
         Bound(
             "excess of the regularised risk",

@@ -99,6 +99,13 @@ CARD = Card(
             ENTRIES,
             probability="1 - zeta",
             conditions="method = direct, |x|_2 <= r and |y| <= tau for every record",
+            options={"method": "direct"},
+            where={
+                "factor": "sup phi''",
+                "D": "error of an entry of the second moment, at most",
+                "delta_b": "error of an entry of the moment with y, at most",
+                "gap": "what is left of the solver's steps",
+            },
         ),
         Bound(
             "excess-empirical-risk",
@@ -109,6 +116,8 @@ CARD = Card(
             "the same for d <= 30, epsilon <= 1",
             probability="1 - zeta",
             conditions="method = direct, times sqrt(log(1/delta))",
+            options={"method": "direct"},
+            when=("epsilon <= 1", "d <= 30"),
         ),
         Bound(
             "excess-empirical-risk",
@@ -118,6 +127,8 @@ CARD = Card(
             "claimed",
             "001 Theorem 3, with products in the place of copies",
             conditions="method = projection, r = tau = Lambda = 1; the printed scheme has epsilon^4",
+            options={"method": "projection"},
+            when=("r = 1", "tau = 1", "Lambda = 1"),
         ),
     ),
     faults=(
@@ -161,6 +172,10 @@ CARD = Card(
     reads="sums",
     spec="specs/nldp_erm/ldp-l1-linear-regression.dps",
 )
+
+
+def resolved_options(p: Problem, t: Tunables) -> dict[str, str]:
+    return {"method": method(p, t)}
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
@@ -263,6 +278,14 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     if not (t.r >= f.get("x_l2", math.inf) * (1 - 1e-12) and t.tau >= f.get("y_abs", math.inf) * (1 - 1e-12)):
         return {}
     return {ENTRIES: _bound(p, t, calibrated, 2 + max(1.0, p.d / math.sqrt(PROJECTIONS)))}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    off = (2 + max(1.0, p.d / math.sqrt(PROJECTIONS))) * level(p.d, p.n, calibrated.scale("moment"), t.zeta)
+    cross = calibrated.scale("xy") * math.sqrt(2 * math.log(4 * p.d / t.zeta) / p.n)
+    gap = 2 * (t.r**2 + p.d * off) * (2 * t.Lambda) ** 2 / (STEPS + 1) ** 2
+    return {ENTRIES: {"factor": p.loss.curve, "D": off, "delta_b": cross, "gap": gap}}
 
 
 def _bound(p: Problem, t: Tunables, calibrated: Any, times: float) -> float:

@@ -77,11 +77,16 @@ CARD = Card(
             "l2-error",
             "explicit",
             "upper",
-            "sqrt(2*Lambda*(side*sqrt(2*log(2*d/zeta)/n) + 2*reach*log(2*d/zeta)/(3*n)))",
+            "min(sqrt(2*Lambda*c), b)",
             "proved",
             DIRECT,
             probability="1 - zeta",
             conditions="|E x|_1 <= Lambda; method = direct; side and reach of a coordinate; or ldp-mean's bound where that is less",
+            options={"method": "direct"},
+            where={
+                "c": "the linf bound of ldp-mean, side*sqrt(2*log(2*d/zeta)/n) + 2*reach*log(2*d/zeta)/(3*n) and its like",
+                "b": "its l2 bound",
+            },
         ),
         Bound(
             "l2-error",
@@ -92,6 +97,8 @@ CARD = Card(
             "the same for isotropic reports, epsilon <= 1",
             conditions="|E x|_1 <= Lambda; method = direct; times log(1/delta)^(1/4) for Gaussian reports",
             probability="1 - zeta",
+            options={"method": "direct"},
+            when=("epsilon <= 1",),
         ),
         Bound(
             "l2-error",
@@ -101,6 +108,7 @@ CARD = Card(
             "claimed",
             "001 Theorem 2",
             conditions="records of norm 1, method = projection with the constraint set of the paper; delta fails it, too",
+            options={"method": "projection"},
         ),
     ),
     faults=(
@@ -193,6 +201,11 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     if full.COORDINATES not in found or t.Lambda < p.facts["w_l1"] * (1 - 1e-12):  # the mean may lie outside of a smaller ball
         return {}
     return {DIRECT: min(math.sqrt(2 * t.Lambda * found[full.COORDINATES]), found[full.LONG])}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    found = full.tails(p, t, calibrated)
+    return {DIRECT: {"c": found[full.COORDINATES], "b": found[full.LONG]}} if full.COORDINATES in found else {}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -103,32 +103,47 @@ CARD = Card(
             "l2-error",
             "explicit",
             "upper",
-            "length*(1 + sqrt(2*log(1/zeta)))/sqrt(n)",
+            "sampled + off",
             "proved",
             LONG,
             probability="1 - zeta",
-            conditions="length of a report; sqrt(d)*scale and r for the Gaussian channel, Chernoff's bound for the Laplace channel",
+            where={
+                "sampled": "min(r, half*sqrt(d))/sqrt(n)*(1 + sqrt(2*log(2/zeta))) where noise is added to a record, else 0",
+                "off": "length*(1 + sqrt(2*log(1/zeta)))/sqrt(n) of reports of that length, else the tail of the noise",
+            },
         ),
         Bound(
             "squared-l2-error",
             "explicit",
             "upper",
-            "(length^2 + spread)/n",
+            "V/n",
             "proved",
             SQUARED,
-            conditions="in expectation; the length of a report and 0; Gaussian d*scale^2 + r^2, Laplace 2*d*scale^2 + d*half^2",
+            conditions="in expectation",
+            where={"V": "second moment of a report: its length^2, Gaussian d*scale^2 + r^2, Laplace 2*d*scale^2 + d*half^2"},
         ),
         Bound(
             "linf-error",
             "explicit",
             "upper",
-            "side*sqrt(2*log(2*d/zeta)/n) + 2*reach*log(2*d/zeta)/(3*n)",
+            "sampled + off",
             "proved",
             COORDINATES,
             probability="1 - zeta",
-            conditions="side and reach of a coordinate of a report",
+            where={
+                "sampled": "min(half, r)*sqrt(2*log(4*d/zeta)/n) where noise is added to a record, else 0",
+                "off": "least of Hoeffding's and Bernstein's bound of a coordinate of the reports and of the l2 bound, or the noise's tail",
+            },
         ),
-        Bound("l2-error", "order", "upper", "C*r*sqrt(d)/(sqrt(n)*epsilon)", "proved", "V/n for epsilon <= 1 over the l2 ball"),
+        Bound(
+            "l2-error",
+            "order",
+            "upper",
+            "C*r*sqrt(d)/(sqrt(n)*epsilon)",
+            "proved",
+            "V/n for epsilon <= 1 over the l2 ball",
+            when=("epsilon <= 1",),
+        ),
         Bound(
             "linf-error",
             "order",
@@ -148,6 +163,7 @@ CARD = Card(
             "000 Lemma 5.1.6 with the root of d",
             probability="1 - zeta",
             conditions="records of a cube, n >= d*log(d/zeta)",
+            regime="d*log(d/zeta)",
         ),
         Bound(
             "linf-error",
@@ -167,6 +183,7 @@ CARD = Card(
             "claimed",
             "Duchi, Jordan and Wainwright 2018, Corollary 3",
             conditions="epsilon <= 1, in expectation",
+            when=("epsilon <= 1",),
         ),
     ),
     faults=(
@@ -317,6 +334,18 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     over = constraint_set(p.task.over, p.facts)
     each = {COORDINATES} if over.kind not in ("reals", "box", "linf") else set()
     return {name: value for name, value in tails(p, t, calibrated).items() if name not in each} if over.convex else {}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    found = tails(p, t, calibrated)
+    additive = isinstance(calibrated.tree.mechanism, (GaussianVector, LaplaceVector))
+    long = min(t.r, t.half * math.sqrt(p.d)) / math.sqrt(p.n) * (1 + math.sqrt(2 * math.log(2 / t.zeta))) if additive else 0.0
+    one = min(t.half, t.r) * math.sqrt(2 * math.log(4 * p.d / t.zeta) / p.n) if additive else 0.0
+    names: dict[str, dict[str, float]] = {SQUARED: {"V": p.n * found[SQUARED]} if found else {}, "000 Lemma 5.1.1": {}}
+    for name, sampled in ((LONG, long), (COORDINATES, one)):
+        if name in found:
+            names[name] = {"sampled": sampled, "off": found[name] - sampled}
+    return names
 
 
 def tails(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:

@@ -94,10 +94,15 @@ CARD = Card(
             "excess-population-risk",
             "explicit",
             "upper",
-            "gamma*r*diameter + reach*sqrt((G^2 + V*T/n)/T)",
+            "bias + reach*sqrt(E/T)",
             "proved",
             POPULATION,
             conditions="in expectation; independent records that no client changes; gamma, G and V of the degree",
+            where={
+                "bias": "gamma*r*diameter, gamma the error of the polynomial slopes",
+                "reach": "distance of the start to a point of the set, at most",
+                "E": "second moment of a step, G^2 + V/floor(n/T)",
+            },
         ),
         Bound(
             "excess-population-risk",
@@ -107,6 +112,8 @@ CARD = Card(
             "proved",
             "the same at a fixed degree",
             conditions="times powers of log(1/delta); epsilon <= 1",
+            when=("epsilon <= 1",),
+            where={"gamma": "error of the polynomial slopes"},
         ),
         Bound(
             "excess-population-risk",
@@ -116,6 +123,7 @@ CARD = Card(
             "claimed",
             "001 Lemmas 9, 10",
             conditions="lacks a factor sqrt(d); sigma_0 the deviation of a gradient",
+            where={"gamma": "error of the polynomial slopes", "sigma_0": "deviation of a gradient"},
         ),
     ),
     faults=(
@@ -199,7 +207,7 @@ class Slopes:
 def slopes(p: Problem, t: Tunables) -> Slopes | None:
     """None where the slope is not known to be linear in y: two labels, or a loss that is linear in it wherever <w, x> and y may be."""
     loss, y = getattr(p.task, "loss", None), p.domains.get("y")
-    if loss is None or p.loss is None or p.loss.classes > 1:
+    if loss is None or p.loss is None or p.loss.several:
         return None
     try:
         f = margin_functions(loss, dict(p.facts))
@@ -384,6 +392,12 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         return {}
     c = choose(p, t, calibrated.scale("record"))
     return {POPULATION: c.bias + c.noise} if math.isfinite(c.bias + c.noise) else {}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    c = choose(p, t, calibrated.scale("record"))
+    reach = constraint_set(p.task.over, p.facts).distance_bound(p.d)
+    return {POPULATION: {"bias": c.bias, "reach": reach, "E": t.T * (c.noise / reach) ** 2}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -16,6 +16,7 @@ Source: 000, section 5.1.3, Algorithm 5.1.31, Theorems 5.1.2, 5.1.3 (population)
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,7 @@ def _spread(p: Problem, t: Tunables, calibrated: Any) -> float:
     return math.hypot(noise, t.half if t.report == "one" else 0.0)
 
 
-def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
+def _off(p: Problem, t: Tunables, calibrated: Any) -> Callable[[int, int], float]:
     scale, laplace = calibrated.scale("value"), _laplace(calibrated)
 
     def off(count: int, m: int) -> float:
@@ -142,7 +143,15 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
             return math.inf  # Chernoff's bound of a Laplace sum is in its Gaussian range
         return float((t.half * math.sqrt(2) + scale * math.sqrt(8 if laplace else 2)) * math.sqrt(four / users))
 
-    return shared.stated(p, t, off)
+    return off
+
+
+def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
+    return shared.stated(p, t, _off(p, t, calibrated))
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return shared.terms(p, t, _off(p, t, calibrated))
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -101,6 +101,10 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     return shared.stated(p, t, shared.hoeffding(calibrated.scale("value"), t.zeta))
 
 
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return shared.terms(p, t, shared.hoeffding(calibrated.scale("value"), t.zeta))
+
+
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
     return shared.error(p, t, calibrated.scale("value"))
 

@@ -16,6 +16,7 @@ Source: 000, section 5.1.7, Algorithm 5.1.37, Theorem 5.1.12; Bun, Nelson and St
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from dpspec.algorithms.card import Card, Fault, Problem, Source, Tunable, Tunables
@@ -87,10 +88,7 @@ def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Est
     return shared.finish(shared.averages(records, p, t, release), p, t)
 
 
-def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
-    """As for Laplace reports at zeta/2, where no user's list was rejected whole with probability 1 - zeta/2."""
-    if p.n * 2.0**-t.length > t.zeta / 2:
-        return {}
+def _off(p: Problem, t: Tunables, calibrated: Any) -> Callable[[int, int], float]:
     scale, lost = calibrated.scale("value"), 2.0 ** (1 - t.length)
 
     def off(count: int, m: int) -> float:
@@ -100,7 +98,16 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         noise = scale * math.sqrt(8 * four / m)
         return float(t.half * math.sqrt(2 * four / m) + (noise + lost * t.half) / (1 - lost))
 
-    return shared.stated(p, t, off)
+    return off
+
+
+def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
+    """As for Laplace reports at zeta/2, where no user's list was rejected whole with probability 1 - zeta/2."""
+    return shared.stated(p, t, _off(p, t, calibrated)) if p.n * 2.0**-t.length <= t.zeta / 2 else {}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return shared.terms(p, t, _off(p, t, calibrated))
 
 
 def _spread(t: Tunables, calibrated: Any) -> float:

@@ -65,6 +65,7 @@ CARD = Card(
             LARGEST,
             probability="1 - zeta",
             conditions="T of the degree, V of an answer, A = C(d, k)*2^k answers; against the shares of any records",
+            where={"T": "height of the polynomial of the degree", "V": "variance proxy of an answer", "A": "answers, C(d, k)*2^k"},
         ),
         Bound(
             "max-query-error",
@@ -75,6 +76,7 @@ CARD = Card(
             "000 Theorem 5.1.10",
             probability="1 - zeta",
             conditions="alpha the error of the polynomial; n above d^(C*sqrt(k)*log(1/alpha)): no polynomial in d",
+            where={"alpha": "error of the polynomial", "order": "order of the marginals"},
         ),
     ),
     faults=(
@@ -186,6 +188,12 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         return {}
     v = shared.proxy(p.n, p.d, k, weights(k, few), calibrated.scale("report"))
     return {LARGEST: 1 / (height(k, few) + 1) + math.sqrt(2 * v * math.log(2 * p.facts["answers"] / t.zeta))}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    k, few = _order(p), degree(p, t)
+    V = shared.proxy(p.n, p.d, k, weights(k, few), calibrated.scale("report")) if p.n >= shared.number(p.d, few) else math.inf
+    return {LARGEST: {"T": height(k, few), "V": V, "A": p.facts["answers"]}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

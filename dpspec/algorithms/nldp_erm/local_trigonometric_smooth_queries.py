@@ -66,6 +66,7 @@ CARD = Card(
             LARGEST,
             probability="1 - zeta",
             conditions="Q functions fixed beforehand, derivatives up to the order h in [-1, 1], t > h; on any records",
+            where={"bias": "Jackson's error at the nodes", "V": "variance proxy of an answer", "Q": "number of queries"},
         ),
         Bound(
             "max-query-error",
@@ -76,6 +77,8 @@ CARD = Card(
             "the whole class by the l2 norm of the moments' error, t = (sqrt(n)*epsilon)^(1/(d + h))",
             probability="1 - zeta",
             conditions="d, h and zeta are constants, epsilon <= 1",
+            when=("epsilon <= 1",),
+            where={"order": "number of bounded derivatives"},
         ),
         Bound(
             "max-query-error",
@@ -86,6 +89,7 @@ CARD = Card(
             "000 Theorem 5.1.11",
             probability="1 - zeta",
             conditions="d, h are constants; true, as it is weaker",
+            where={"order": "number of bounded derivatives"},
         ),
     ),
     faults=(
@@ -186,6 +190,12 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         return {}
     v = (scale * scale + 4) * series.energy(p.d, h, s) / least
     return {LARGEST: series.bias(p.d, h, s) + math.sqrt(2 * v * math.log(2 * p.facts["queries"] / t.zeta))}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    s, h, scale = degree(p, t), int(p.facts["order"]), calibrated.scale("report")
+    V = (scale * scale + 4) * series.energy(p.d, h, s) / max(p.n // (s**p.d - 1), 1)
+    return {LARGEST: {"bias": series.bias(p.d, h, s), "V": V, "Q": p.facts["queries"]}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

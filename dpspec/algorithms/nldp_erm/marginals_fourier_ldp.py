@@ -58,8 +58,18 @@ CARD = Card(
             LARGEST,
             probability="1 - zeta",
             conditions="V of an answer by the method, A = C(d, k)*2^k answers; against the shares of any records",
+            where={"V": "variance proxy of an answer by the method", "A": "answers, C(d, k)*2^k"},
         ),
-        Bound("mean-query-error", "explicit", "upper", "sqrt(V)", "proved", MEAN, conditions="in expectation"),
+        Bound(
+            "mean-query-error",
+            "explicit",
+            "upper",
+            "sqrt(V)",
+            "proved",
+            MEAN,
+            conditions="in expectation",
+            where={"V": "variance proxy of an answer by the method"},
+        ),
         Bound(
             "max-query-error",
             "order",
@@ -68,6 +78,8 @@ CARD = Card(
             "proved",
             "the same with N <= d^k, epsilon <= 1",
             probability="1 - zeta",
+            when=("epsilon <= 1",),
+            where={"order": "order of the marginals"},
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "order", "memory_bytes": "16*n + 16*answers"},
@@ -153,6 +165,13 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         return {}
     v = shared.proxy(p.n, p.d, k, weights(k), scale) if way == "parities" else (scale * scale + 1) / (4 * least)
     return {LARGEST: math.sqrt(2 * v * math.log(2 * p.facts["answers"] / t.zeta)), MEAN: math.sqrt(v)}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    k, way, scale = _order(p), method(p, t), calibrated.scale("report")
+    least = max(p.n // _parts(p, way), 1)
+    V = shared.proxy(p.n, p.d, k, weights(k), scale) if way == "parities" else (scale * scale + 1) / (4 * least)
+    return {LARGEST: {"V": V, "A": p.facts["answers"]}, MEAN: {"V": V}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

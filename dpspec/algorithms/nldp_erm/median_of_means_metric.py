@@ -42,6 +42,7 @@ CARD = Card(
             "001 Lemma 4 with the condition mended",
             probability="1 - exp(-m/18)",
             conditions="m independent estimates, each within e with probability 2/3",
+            where={"e": "error of one estimate with probability 2/3"},
         ),
     ),
     faults=(

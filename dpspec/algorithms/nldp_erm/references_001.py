@@ -31,7 +31,16 @@ CARD = Card(
     summary="Least squares over the set of the question, on the records themselves.",
     needs=(Need("eigenvalues", "utility", "the second moment of x is invertible, for one minimiser"),),
     bounds=(
-        Bound("l2-error", "order", "upper", "C*sqrt(d/n)", "proved", "least squares of a correct linear model", conditions="n >= C*d"),
+        Bound(
+            "l2-error",
+            "order",
+            "upper",
+            "C*sqrt(d/n)",
+            "proved",
+            "least squares of a correct linear model",
+            conditions="n >= C*d",
+            regime="C*d",
+        ),
     ),
     cost={"gradients": "0", "memory_bytes": "8*d*d"},
     role="reference",

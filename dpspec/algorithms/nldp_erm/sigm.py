@@ -55,6 +55,14 @@ CARD = Card(
             "claimed",
             "000 Lemma 5.1.16",
             conditions="in expectation; R covers the distance of x0 to a minimiser",
+            where={
+                "beta": "smoothness",
+                "R": "distance of the start",
+                "sigma": "noise of a gradient",
+                "gamma": "error of the oracle",
+                "k": "steps",
+                "q": "between 1 and 2",
+            },
         ),
         Bound(
             "f(y_k) - min f",
@@ -64,6 +72,14 @@ CARD = Card(
             "claimed",
             "000 Lemma 5.1.5",
             conditions="q = 1; the product is the sum above only if beta and sigma are at least 1",
+            when=("q = 1",),
+            where={
+                "beta": "smoothness",
+                "R": "distance of the start",
+                "sigma": "noise of a gradient",
+                "gamma": "error of the oracle",
+                "k": "steps",
+            },
         ),
     ),
     faults=(

@@ -91,11 +91,18 @@ CARD = Card(
             "frank-wolfe-gap",
             "explicit",
             "upper",
-            "DF/(gamma*K) + T/K*(a*scale*log(V) + C*gamma/2)",
+            "DF/(gamma*K) + T/K*(slack + C_f*gamma/2)",
             "proved",
             "descent and Gumbel gap",
             conditions="output = random; K = ceil(tail*T), DF the public gap, V the number of vertices, C the curvature of the text; "
             "laplace: 2*(log(V) + 1) for log(V); no clipping",
+            options={"output": "random"},
+            where={
+                "K": "averaged steps, ceil(tail*T)",
+                "DF": "F(w_0) - F*, at most (public)",
+                "slack": "expected loss of a chosen vertex: scale*log(V), for laplace 2*scale*(log(V) + 1), V vertices",
+                "C_f": "curvature of the objective over the set",
+            },
         ),
         Bound(
             "frank-wolfe-gap",
@@ -106,6 +113,7 @@ CARD = Card(
             "000 Theorem 4.1.6, equation (4.8)",
             probability="1 - zeta",
             conditions="L, S and DF constants; Q the l1 diameter",
+            where={"Q": "the l1 diameter", "V": "number of vertices"},
         ),
     ),
     faults=(
@@ -116,7 +124,7 @@ CARD = Card(
             "privacy",
         ),
         Fault(
-            "000 Theorems 4.1.6 and 4.2.14: O(.) for the sensitivity",
+            "000 Theorems 4.1.6, 4.2.6 (robust regression) and 4.2.14: O(.) for the sensitivity",
             "2 G max|v|_1/n under replace-one: with G max|v|_1/n every choice spends twice its epsilon",
             _TESTS + "test_half_of_the_sensitivity_doubles_the_loss_of_a_choice",
             "privacy",
@@ -199,6 +207,11 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     each = vertices.slack(p, calibrated.scale("vertex"), t.selection) + vertices.curvature(p) * t.gamma / 2
     value = DF / (t.gamma * K) + t.T / K * each
     return {"descent and Gumbel gap": value} if value <= (p.loss.lipschitz + p.loss.l2 * Q) * Q else {}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    slack = vertices.slack(p, calibrated.scale("vertex"), t.selection)
+    return {"descent and Gumbel gap": {"DF": gap(p), "K": kept(t), "slack": slack, "C_f": vertices.curvature(p)}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float | None:

@@ -93,6 +93,14 @@ CARD = Card(
             "proved",
             "descent and width",
             conditions="output = random; K = ceil(tail*T), DF the public gap, W the width, Q the l2 diameter",
+            options={"output": "random"},
+            where={
+                "K": "averaged steps, ceil(tail*T)",
+                "DF": "F(w_0) - F*, at most (public)",
+                "W": "Gaussian width of the set",
+                "S": "smoothness",
+                "Q": "the l2 diameter",
+            },
         ),
         Bound(
             "frank-wolfe-gap",
@@ -102,6 +110,8 @@ CARD = Card(
             "proved",
             "the explicit bound at the best T and gamma",
             conditions="gamma <= 1",
+            when=("gamma <= 1",),
+            where={"Q": "the l2 diameter", "W": "Gaussian width of the set", "S": "smoothness", "DF": "F(w_0) - F*, at most"},
         ),
         Bound(
             "frank-wolfe-gap",
@@ -111,6 +121,7 @@ CARD = Card(
             "refuted",
             "000 Theorem 4.1.4, equation (4.6)",
             conditions="printed for every set; its proof drops 1/(2 S Q^2), and for small sets the claim is smaller than what is proved",
+            where={"Q": "the l2 diameter", "W": "Gaussian width of the set"},
         ),
     ),
     faults=(
@@ -129,7 +140,7 @@ CARD = Card(
         Fault(
             "000 Theorem 4.1.4: T and gamma balance F(w_1) - F*",
             "that is a number of the data; DF is a public bound here",
-            _PGD + "test_steps_and_noise_are_the_same_for_all_data",
+            "tests/algorithms/test_printed_leaks.py::test_steps_balanced_by_the_distance_to_the_least_risk_differ",
             "privacy",
         ),
         Fault(
@@ -202,6 +213,12 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     each = calibrated.scale("gradient") * width(p) + (p.loss.smooth + p.loss.l2) * t.gamma * Q**2 / 2
     value = DF / (t.gamma * K) + t.T / K * each
     return {"descent and width": value} if value <= (p.loss.lipschitz + p.loss.l2 * Q) * Q else {}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    Q, S = constraint_set(p.task.over, p.facts).diameter(p.d), p.loss.smooth + p.loss.l2
+    return {"descent and width": {"DF": gap(p), "K": kept(t), "W": width(p), "S": S, "Q": Q}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float | None:

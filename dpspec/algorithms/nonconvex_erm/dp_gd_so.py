@@ -91,6 +91,7 @@ CARD = Card(
             "descent in two kinds of steps",
             probability="1 - zeta",
             conditions="T >= DF*max(16*D^2*M/alpha^2, 48*sqrt(rho)*D^6/alpha^1.5), D = 2*R; noise as in the docstring at 1 - zeta/(2*T)",
+            where={"R": "radius of the set", "e1": "length of the noise of a gradient at 1 - zeta/(2*T)"},
         ),
         Bound(
             "frank-wolfe-gap",
@@ -137,6 +138,7 @@ CARD = Card(
     cost={"gradients": "2*n*T", "rounds": "T", "memory_bytes": "8*n*(features + 1) + 8*d^2"},
     reads="passes",
     spec="specs/nonconvex_erm/dp-gd-so.dps",
+    margins="network",
 )
 
 
@@ -196,3 +198,8 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     quiet = e1 * D <= min(t.alpha / 8, curve**2 / (18 * rho * D**3)) and e2 * D**2 <= curve / 9 and rho >= p.loss.hessian_lipschitz()
     long = gap(p) * max(16 * D**2 * M / t.alpha**2, 48 * math.sqrt(rho) * D**6 / t.alpha**1.5) <= t.T
     return {"descent in two kinds of steps": t.alpha / 2 + D * e1} if quiet and long and math.sqrt(t.alpha / rho) < 2 * D**3 else {}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    e1 = saddles.vector_noise(calibrated.scale("gradient"), p.d, t.zeta / (2 * t.T))
+    return {"descent in two kinds of steps": {"R": constraint_set(p.task.over, p.facts).radius, "e1": e1}}

@@ -114,12 +114,17 @@ CARD = Card(
             "second-order-stationarity",
             "explicit",
             "upper",
-            "alpha*max(V, V^2)",
+            "alpha*max(V, V^2*bend/rho)",
             "proved",
             "descent and private choice",
             probability="1 - zeta",
             conditions="R^d, eta <= 1/S, K >= 2; V = max(G/alpha, c/sqrt(rho*alpha)) + iterate_scale*log(4*K/zeta), G and c as in the "
             "docstring, c a bound of the negative curvature everywhere: at least c^2/rho",
+            where={
+                "V": "max(G/alpha, c/sqrt(bend*alpha)) + iterate_scale*log(4*K/zeta), G the shortest gradient of the text, c "
+                "a bound of the negative curvature",
+                "rho": "Lipschitz constant of the Hessian",
+            },
         ),
         Bound(
             "gradient-norm",
@@ -130,6 +135,7 @@ CARD = Card(
             "descent and private choice, the gradient",
             probability="1 - zeta",
             conditions="as above",
+            where={"V": "as above"},
         ),
         Bound(
             "second-order-stationarity",
@@ -185,6 +191,7 @@ CARD = Card(
     cost={"gradients": "n*T + 2*n*K", "rounds": "T + 1", "memory_bytes": "8*n*(features + 1) + 8*d*K + 8*d^2"},
     reads="passes",
     spec="specs/nonconvex_erm/dp-gd-sosp.dps",
+    margins="network",
 )
 
 
@@ -280,6 +287,14 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     found = {"descent and private choice": t.alpha * max(V, V**2 * t.bend / rho), "descent and private choice, the gradient": t.alpha * V}
     trivial = {"descent and private choice": max(L, c**2 / rho), "descent and private choice, the gradient": L}
     return {name: value for name, value in found.items() if p.loss.l2 > 0 or value <= trivial[name]}  # a larger one says nothing
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    V = max(shortest(p, t, calibrated.scale("gradient")) / t.alpha, worst_curvature(p) / math.sqrt(t.bend * t.alpha))
+    V += calibrated.scale("iterate") * math.log(4 * t.K / t.zeta)
+    rho = p.loss.hessian_lipschitz()
+    return {"descent and private choice": {"V": V, "rho": rho}, "descent and private choice, the gradient": {"V": V}}
 
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:

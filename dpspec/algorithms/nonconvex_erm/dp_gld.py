@@ -90,6 +90,13 @@ CARD = Card(
             "proved",
             "descent at a temperature",
             conditions="output = random, R^d, no l1 or group term; eta = min(1/S, 2/(beta*scale^2)), K = ceil(tail*T), DF the public gap",
+            options={"output": "random"},
+            where={
+                "DF": "F(w_0) - F*, at most (public)",
+                "eta": "min(1/S, 2/(beta*scale^2))",
+                "K": "averaged steps, ceil(tail*T)",
+                "S": "smoothness",
+            },
         ),
         Bound(
             "excess-empirical-risk",
@@ -100,6 +107,9 @@ CARD = Card(
             "claimed",
             "000 Theorem 4.2.2, equation (4.18)",
             conditions="output = last, lam > 0, R^d, beta >= max(4/lam, d), eta <= lam/(8*S^2)",
+            options={"output": "last"},
+            when=("lam > 0", "beta >= 4/lam", "beta >= d"),
+            where={"C1": "unspecified", "C2": "unspecified", "C3": "unspecified", "C4": "unspecified"},
         ),
         Bound(
             "excess-population-risk",
@@ -109,6 +119,8 @@ CARD = Card(
             "claimed",
             "000 Remark 4.2.1",
             conditions="as (4.18), T to infinity, beta = c*log(n) with a small c that is not given, log(n) >= C*d",
+            options={"output": "last"},
+            when=("log(n) >= C*d",),
         ),
         Bound(
             "excess-empirical-risk",
@@ -118,6 +130,7 @@ CARD = Card(
             "refuted",
             "000 Theorem 4.2.3, equation (4.20)",
             conditions="output = random; its constants grow like exp(beta times a barrier), and the proof has them polynomial",
+            where={"tau": "some exponent"},
         ),
     ),
     faults=(
@@ -205,6 +218,12 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         return {}
     value = math.sqrt(2 * DF / (eta * K) + S * eta * p.d * scale**2 * t.T / K)
     return {"descent at a temperature": value} if p.loss.l2 > 0 or value <= p.loss.lipschitz else {}  # a larger one says nothing
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    eta, S = step(p, t, calibrated.scale("gradient")), p.loss.smooth + p.loss.l2
+    return {"descent at a temperature": {"DF": gap(p), "eta": eta, "K": kept(t), "S": S}}
 
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:

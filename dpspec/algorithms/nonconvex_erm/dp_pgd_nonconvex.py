@@ -105,6 +105,8 @@ CARD = Card(
             "proved",
             "plain",
             conditions="output = random, R^d, no l1 or group term; K = ceil(tail*T), DF the public gap, eta <= 1/S",
+            options={"output": "random"},
+            where={"DF": "F(w_0) - F*, at most (public)", "K": "averaged steps, ceil(tail*T)", "S": "smoothness"},
         ),
         Bound(
             "gradient-norm",
@@ -114,6 +116,8 @@ CARD = Card(
             "proved",
             "mapping",
             conditions="output = random; the mapping at step 1/(2 S); K, DF as above, eta <= 1/S",
+            options={"output": "random"},
+            where={"DF": "F(w_0) - F*, at most (public)", "K": "averaged steps, ceil(tail*T)", "S": "smoothness"},
         ),
         Bound(
             "gradient-norm",
@@ -123,6 +127,8 @@ CARD = Card(
             "proved",
             "000 Theorem 4.1.2, equation (4.4)",
             conditions="the bounds above at the best tau",
+            options={"output": "random"},
+            where={"S": "smoothness", "DF": "F(w_0) - F*, at most"},
         ),
         Bound(
             "population-gradient-norm",
@@ -132,6 +138,9 @@ CARD = Card(
             "claimed",
             "000 Theorem 4.1.3, equation (4.5) as two terms",
             conditions="sub-Gaussian gradients, n >= C*d*log(d); printed as a product, which is larger only for epsilon <= 1",
+            needs=("sub-gaussian of gradient",),
+            when=("epsilon <= 1",),
+            regime="C*d*log(d)",
         ),
     ),
     faults=(
@@ -180,7 +189,7 @@ CARD = Card(
         Fault(
             "000 Theorem 4.1.2: T balances F(w_1) - F*",
             "that is a number of the data, and the noise would tell it; DF is a public bound here",
-            _TESTS + "test_steps_and_noise_are_the_same_for_all_data",
+            "tests/algorithms/test_printed_leaks.py::test_steps_balanced_by_the_distance_to_the_least_risk_differ",
             "privacy",
         ),
         Fault(
@@ -245,6 +254,12 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     found["mapping"] = max(1.0, 2 * eta * S) * (step + calibrated.scale("gradient") * math.sqrt(d))
     most = p.loss.lipschitz if p.task.over.kind == "reals" and p.loss.smooth_penalty and p.loss.l2 == 0 else math.inf
     return {name: value for name, value in found.items() if value <= most}  # a larger one says nothing
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    names = {"DF": gap(p), "K": kept(t), "S": p.loss.smooth + p.loss.l2}
+    return {"plain": names, "mapping": names}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float | None:

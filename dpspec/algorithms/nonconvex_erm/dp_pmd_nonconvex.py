@@ -88,6 +88,13 @@ CARD = Card(
             "proved",
             "mirror descent",
             conditions="pace = 1/2, which is the step of the measure; K = ceil(tail*T), DF the public gap, M and W as in the docstring",
+            when=("pace = 1/2",),
+            where={
+                "DF": "F(w_0) - F*, at most (public)",
+                "M": "smoothness over the modulus of the potential",
+                "W": "squared Gaussian width plus one, times R^2",
+                "K": "averaged steps, ceil(tail*T)",
+            },
         ),
         Bound(
             "mirror-mapping-norm",
@@ -97,6 +104,7 @@ CARD = Card(
             "claimed",
             "000 Theorem 4.1.5, equation (4.7)",
             conditions="in the l2 norm; L, S and DF constants, no potential named",
+            where={"R": "radius of the set", "W": "Gaussian width of the set"},
         ),
     ),
     faults=(
@@ -179,3 +187,9 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     M, noise = modulus(p, shape), shape.width * (shape.radius * calibrated.scale("gradient")) ** 2
     step = math.sqrt((DF * M / (t.pace * K) + noise * t.T / K) * 2 / (2 - t.pace))
     return {"mirror descent": step + math.sqrt(noise)}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    shape = geometry(p)
+    assert shape is not None
+    return {"mirror descent": {"DF": gap(p), "M": modulus(p, shape), "W": shape.width * shape.radius**2, "K": kept(t)}}

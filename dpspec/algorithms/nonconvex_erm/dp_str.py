@@ -80,12 +80,18 @@ CARD = Card(
             "second-order-stationarity",
             "explicit",
             "upper",
-            "max(1.5*alpha + e1 + e2*sqrt(alpha/rho), (2*sqrt(alpha*rho) + e2)^2/rho)",
+            "max(1.5*alpha + e1 + e2*sqrt(alpha/bend), (2*sqrt(alpha*bend) + e2)^2/rho)",
             "proved",
             "trust-region steps with noise",
             probability="1 - zeta",
             conditions="R^d, batches of a fixed size; e1, e2 the sizes of noise and sampling error at 1 - zeta/(2 T); T >= "
             "sqrt(rho)*DF/(kappa*alpha^1.5), kappa = 1/3 - e1/alpha - e2/(2*sqrt(alpha*rho)) > 0, DF the public gap",
+            where={
+                "e1": "length of the noise of a gradient, and its sampling error, at 1 - zeta/(2*T)",
+                "e2": "spectral norm of that of a Hessian",
+                "bend": "the rho of the steps",
+                "rho": "Lipschitz constant of the Hessian, at most bend",
+            },
         ),
         Bound(
             "second-order-stationarity",
@@ -133,6 +139,7 @@ CARD = Card(
     cost={"gradients": "2*T*b", "rounds": "T", "memory_bytes": "8*n*(features + 1) + 8*d^2"},
     reads="rows",
     spec="specs/nonconvex_erm/dp-str.dps",
+    margins="network",
 )
 
 
@@ -180,6 +187,14 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     e2 = saddles.matrix_noise(calibrated.scale("hessian"), p.d, each) + saddles.sampling(p.loss.smooth, t.b, p.n, each)
     value = saddles.reached(t.alpha, t.bend, t.T, gap(p), e1, e2, p.loss.hessian_lipschitz())
     return {"trust-region steps with noise": value} if math.isfinite(value) else {}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    each = t.zeta / (4 * t.T)
+    e1 = saddles.vector_noise(calibrated.scale("gradient"), p.d, each) + saddles.sampling(p.loss.lipschitz, t.b, p.n, each)
+    e2 = saddles.matrix_noise(calibrated.scale("hessian"), p.d, each) + saddles.sampling(p.loss.smooth, t.b, p.n, each)
+    return {"trust-region steps with noise": {"e1": e1, "e2": e2, "bend": t.bend, "rho": min(t.bend, p.loss.hessian_lipschitz())}}
 
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:

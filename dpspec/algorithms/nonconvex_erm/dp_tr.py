@@ -75,12 +75,18 @@ CARD = Card(
             "second-order-stationarity",
             "explicit",
             "upper",
-            "max(1.5*alpha + e1 + e2*sqrt(alpha/rho), (2*sqrt(alpha*rho) + e2)^2/rho)",
+            "max(1.5*alpha + e1 + e2*sqrt(alpha/bend), (2*sqrt(alpha*bend) + e2)^2/rho)",
             "proved",
             "trust-region steps with noise",
             probability="1 - zeta",
             conditions="R^d; e1, e2 the sizes of the noise at 1 - zeta/(2 T); T >= sqrt(rho)*DF/(kappa*alpha^1.5), kappa = 1/3 - "
             "e1/alpha - e2/(2*sqrt(alpha*rho)) > 0, DF the public gap",
+            where={
+                "e1": "length of the noise of a gradient, and its sampling error, at 1 - zeta/(2*T)",
+                "e2": "spectral norm of that of a Hessian",
+                "bend": "the rho of the steps",
+                "rho": "Lipschitz constant of the Hessian, at most bend",
+            },
         ),
         Bound(
             "second-order-stationarity",
@@ -148,6 +154,7 @@ CARD = Card(
     cost={"gradients": "2*n*T", "rounds": "T", "memory_bytes": "8*n*(features + 1) + 8*d^2"},
     reads="passes",
     spec="specs/nonconvex_erm/dp-tr.dps",
+    margins="network",
 )
 
 
@@ -179,6 +186,13 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     value = saddles.reached(t.alpha, t.bend, t.T, gap(p), e1, e2, p.loss.hessian_lipschitz())
     exact = t.bend >= p.loss.hessian_lipschitz() * (1 - 1e-12)
     return {"trust-region steps with noise": value} if exact and math.isfinite(value) else {}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    each = t.zeta / (2 * t.T)
+    e1, e2 = saddles.vector_noise(calibrated.scale("gradient"), p.d, each), saddles.matrix_noise(calibrated.scale("hessian"), p.d, each)
+    return {"trust-region steps with noise": {"e1": e1, "e2": e2, "bend": t.bend, "rho": min(t.bend, p.loss.hessian_lipschitz())}}
 
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:

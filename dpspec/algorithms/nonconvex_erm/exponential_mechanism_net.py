@@ -77,10 +77,11 @@ CARD = Card(
             "excess-empirical-risk",
             "explicit",
             "upper",
-            "min(G*alpha, S*alpha^2/2) + scale*log(N)",
+            "near + scale*log(N)",
             "proved",
             "net and exponential mechanism",
             conditions="N the size of the net, G as in the docstring; S*alpha^2/2 over R^d without an l1 or group term, else G*alpha",
+            where={"near": "how far F moves within alpha: G*alpha, or S*alpha^2/2 over R^d where that is less", "N": "size of the net"},
         ),
         Bound(
             "excess-empirical-risk",
@@ -91,6 +92,7 @@ CARD = Card(
             "000 Theorem 4.2.4",
             probability="1 - zeta",
             conditions="lam > 0, alpha = d/(n*epsilon); L and lam constants",
+            needs=("strongly-convex",),
         ),
     ),
     faults=(
@@ -143,7 +145,7 @@ def _net(kind: str, radius: float, low: float, high: float, d: int, alpha: float
         return int(math.exp(min(d * math.log(cells), 700.0)))
     axis = least + (most - least) * (np.arange(int(cells)) + 0.5) / cells
     grid = np.stack([g.ravel() for g in np.meshgrid(*[axis] * d, indexing="ij")], axis=1)
-    found = np.array([over.project(g) for g in grid])
+    found = over.project_rows(grid)
     near = lengths(found - grid).values <= alpha * (1 + 1e-9)
     return np.unique(found[near], axis=0)
 
@@ -251,6 +253,16 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     count = points if isinstance(points, int) else len(points)
     value = near + calibrated.scale("choice") * math.log(count)
     return {"net and exponential mechanism": value} if value <= gap(p) else {}  # w_0 does as well
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    over, points = region(p), net(region(p), p.d, float(t.alpha))
+    slope = p.loss.lipschitz + p.loss.l2 * (over.distance_bound(p.d) + norm(over.start(p.d))) + p.loss.penalty_slope(p.d)
+    near = slope * t.alpha
+    if p.task.over.kind == "reals" and p.loss.smooth_penalty and math.isfinite(p.loss.smooth):
+        near = min(near, (p.loss.smooth + p.loss.l2) * t.alpha**2 / 2)
+    return {"net and exponential mechanism": {"near": near, "N": points if isinstance(points, int) else len(points)}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float | None:

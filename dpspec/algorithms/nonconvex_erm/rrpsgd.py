@@ -92,6 +92,12 @@ CARD = Card(
             "proved",
             "descent on batches",
             conditions="R^d, no l1 or group term, eta <= 1/S; K = ceil(tail*T), DF public, V = (n - b)/(b*(n - 1)), or 1/b (Poisson)",
+            where={
+                "DF": "F(w_0) - F*, at most (public)",
+                "S": "smoothness",
+                "V": "(n - b)/(b*(n - 1)), or 1/b for Poisson batches",
+                "K": "averaged steps, ceil(tail*T)",
+            },
         ),
         Bound(
             "gradient-norm",
@@ -101,6 +107,7 @@ CARD = Card(
             "claimed",
             "000 Table 4.1",
             conditions="batches of one record, T = n^2, advanced composition; L, S and DF constants",
+            when=("b = 1",),
         ),
     ),
     faults=(
@@ -160,6 +167,12 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     noise = p.loss.lipschitz**2 * V + p.d * calibrated.scale("gradient") ** 2
     value = math.sqrt(2 * DF / (t.eta * K) + S * t.eta * noise * t.T / K)
     return {"descent on batches": value} if p.loss.l2 > 0 or value <= p.loss.lipschitz else {}  # a larger one says nothing
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    V = (p.n - t.b) / (t.b * max(p.n - 1, 1)) if p.neighbours == "replace-one" else 1 / t.b
+    return {"descent on batches": {"DF": gap(p), "K": kept(t), "S": p.loss.smooth + p.loss.l2, "V": V, "L": p.loss.lipschitz}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float | None:

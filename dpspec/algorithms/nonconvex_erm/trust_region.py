@@ -50,6 +50,7 @@ CARD = Card(
             "proved",
             "trust-region steps",
             conditions="R^d, bend >= rho, T >= 3*sqrt(bend)*DF/alpha^1.5, DF the public gap",
+            where={"rho": "Lipschitz constant of the Hessian"},
         ),
     ),
     faults=(
@@ -62,6 +63,7 @@ CARD = Card(
     ),
     cost={"gradients": "n*T", "memory_bytes": "8*n*(features + 1) + 8*d^2"},
     role="reference",
+    margins="several",
 )
 
 
@@ -91,3 +93,8 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: object) -> dict[str, fl
     if t.bend < rho * (1 - 1e-12) or not enough * (1 - 1e-12) <= t.T:
         return {}
     return {"trust-region steps": 4 * t.alpha * max(1.0, t.bend / rho)}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: object) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    return {"trust-region steps": {"rho": p.loss.hessian_lipschitz()}}

@@ -44,7 +44,7 @@ from dpspec.algorithms import sums
 from dpspec.algorithms.card import Problem, Tunables
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.gradients import OPERATIONS, U, distance, is_pure, norm, step_rounding
-from dpspec.algorithms.sets import ConstraintSet, Vector, constraint_set
+from dpspec.algorithms.sets import EIGEN, ConstraintSet, Vector, constraint_set
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.gaussian import Gaussian
@@ -129,7 +129,10 @@ def rounding(p: Problem, c: Chain) -> float:
     data = (OPERATIONS + p.n) * long + (d + 8) * loss.smooth * far
     error = loss.gradient_error() + U * (data + 8 * c.strong * far)
     pull = float(c.step[0]) * (loss.lipschitz + c.strong * far)
-    step = U * (step_rounding(over, d, loss.smooth_penalty) + d + 8) * (2 * far + pull)
+    ops = step_rounding(over, d, loss.smooth_penalty) + (
+        EIGEN * d if loss.classes > 1 else 0
+    )  # a matrix of d numbers is projected on a cone
+    step = U * (ops + d + 8) * (2 * far + pull)
     return float(2 * (error / c.strong + step * (p.n + c.shift) / 2) + 16 * U * far)
 
 
@@ -209,20 +212,34 @@ def noise_energy(p: Problem, calibrated: Any) -> float:
     return float(calibrated.scale("output") ** 2 * p.d * (p.d + 1 if is_pure(p) else 1))
 
 
-def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
+#: The theorem of the explicit bound.
+CHAIN: Final = "telescoping, stability and noise"
+
+
+def _parts(p: Problem, t: Tunables, calibrated: Any) -> tuple[dict[str, float], float]:
+    """The names of the bound, and the slope of the objective."""
     assert p.loss is not None
-    D, N = distance(p), noise_energy(p, calibrated)
-    if not (math.isfinite(D) and p.loss.smooth_penalty):
-        return {}
-    c, loss, d = chain(p, t), p.loss, p.d
+    D, N, c, loss = distance(p), noise_energy(p, calibrated), chain(p, t), p.loss
     over = constraint_set(p.task.over, p.facts)
     x, last, late = c.begin + c.shift, c.first - 1 + c.shift, c.t >= c.first
     stability = 4 * loss.lipschitz * (c.t + c.shift - 1) * c.apart
     before = c.strong / 4 * x * (x - 1) * D**2 + float(stability[~late].sum())
-    if math.isfinite(over.diameter(d)):
-        before = min(before, c.strong / 4 * last * (last - 1) * over.diameter(d) ** 2)
-    steps = added(t) * D**2 / 2 + (before + float(stability[late].sum())) / c.total
-    slope = loss.lipschitz + loss.l2 * (norm(over.start(d)) + D)
-    noise = (loss.smooth + loss.l2) / 2 * N if p.task.over.kind == "reals" else slope * math.sqrt(N)
-    value = steps + noise
-    return {"telescoping, stability and noise": value} if value <= slope * D else {}
+    if math.isfinite(over.diameter(p.d)):
+        before = min(before, c.strong / 4 * last * (last - 1) * over.diameter(p.d) ** 2)
+    slope = loss.lipschitz + loss.l2 * (norm(over.start(p.d)) + D)
+    noise = (loss.smooth + loss.l2) / 2 * N if p.task.over.kind == "reals" and loss.classes == 1 else slope * math.sqrt(N)
+    return {"ridge": added(t), "D": D, "S": before + float(stability[late].sum()), "W": c.total, "E": noise}, slope
+
+
+def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
+    assert p.loss is not None
+    D = distance(p)
+    if not (math.isfinite(D) and p.loss.smooth_penalty):
+        return {}
+    v, slope = _parts(p, t, calibrated)
+    value = v["ridge"] * D**2 / 2 + v["S"] / v["W"] + v["E"]
+    return {CHAIN: value} if value <= slope * D else {}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return {CHAIN: _parts(p, t, calibrated)[0]}

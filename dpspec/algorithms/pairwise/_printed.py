@@ -108,6 +108,8 @@ def chain(p: Problem, t: Tunables, budget: Any, source: str, alpha: float, added
     assert p.loss is not None
     if begin < 2:  # the printed step (t - 1)/(t - 2) needs t > 2
         return ()
+    if p.loss.classes > 1:  # of a Mahalanobis matrix the spread is a bound that no pairs are known to attain
+        return feedback(p, t, budget, source, alpha, added)
     steps, size, coins = p.n - begin, int(t.size), int(t.coins)
     plan = Blocks(begin, 1, steps)
     record = _against_buffer(t.buffer, p.n, plan, size, coins)[1]

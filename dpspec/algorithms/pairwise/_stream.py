@@ -376,6 +376,14 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     return {THEOREM: value} if value <= loss.lipschitz * D else {}
 
 
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    assert p.loss is not None
+    plan, c, A = blocks(p, t), float(t.shift), strength_of(p, t)
+    H = float((1 / (np.arange(plan.count) + c)).sum())
+    names = {"first": plan.begin - 1, "L": p.loss.lipschitz, "D": distance(p), "scale": calibrated.scale("gradients")}
+    return {THEOREM: {**names, "A": A, "ridge": A - p.loss.l2, "c": c, "Q": plan.count, "H": H}}
+
+
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
     """The last two terms of the regret at distance ``reach``, with the mean curvature of records that spread evenly."""
     plan, strong = blocks(p, t), strength_of(p, t)

@@ -17,9 +17,21 @@ from dpspec.algorithms.estimate import Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.pairwise import _stream
 from dpspec.algorithms.pairwise._printed import chain
-from dpspec.algorithms.pairwise._stream import explicit_bounds, influence, predicted, run, schedule, sensitivity
+from dpspec.algorithms.pairwise._stream import bound_terms, explicit_bounds, influence, predicted, run, schedule, sensitivity
 
-__all__ = ["CARD", "ONLINE", "accepts", "explicit_bounds", "influence", "predicted", "published", "run", "schedule", "sensitivity"]
+__all__ = [
+    "CARD",
+    "ONLINE",
+    "accepts",
+    "bound_terms",
+    "explicit_bounds",
+    "influence",
+    "predicted",
+    "published",
+    "run",
+    "schedule",
+    "sensitivity",
+]
 
 ONLINE = True
 
@@ -56,10 +68,18 @@ CARD = Card(
             "buffer-regret",
             "explicit",
             "upper",
-            "(T_1*L*D + every*(lam*c*D^2/2 + (L^2 + d*scale^2)/(2*lam)*log((Q + c)/c)))/(n - 1)",
+            "(first*L*D + every*(A*c*D^2/2 + (L^2 + d*scale^2)/(2*A)*H + Q*ridge*D^2/2))/(n - 1)",
             "proved",
             _stream.THEOREM,
             conditions="mean over the buffer's penalties, for every sequence of records, in expectation over the noise",
+            where={
+                "first": "records of the start phase, less one",
+                "A": "strength: lam, or alpha + lam",
+                "ridge": "what is added to lam, alpha or 0",
+                "c": "shift of the steps",
+                "Q": "blocks after the start phase",
+                "H": "sum over j < Q of 1/(j + c), at most log((Q + c)/c) + 1/c",
+            },
         ),
         Bound(
             "regret",
@@ -107,6 +127,7 @@ CARD = Card(
             "text",
         ),
     ),
+    margins="several",
     cost={"gradients": "n*size", "rounds": "n/every", "memory_bytes": "8*size*(d + 2)"},
     spec="specs/pairwise/fb-on-pair-str-c.dps",
 )

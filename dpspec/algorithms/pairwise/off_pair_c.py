@@ -24,12 +24,24 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Published
 from dpspec.algorithms.formulas import STRENGTH_SOURCE
 from dpspec.algorithms.gradients import STRENGTH_ANY
-from dpspec.algorithms.pairwise._chain import accepts, added, chain, explicit_bounds, noise_energy, rounding, run, schedule, sensitivity
+from dpspec.algorithms.pairwise._chain import (
+    accepts,
+    added,
+    bound_terms,
+    chain,
+    explicit_bounds,
+    noise_energy,
+    rounding,
+    run,
+    schedule,
+    sensitivity,
+)
 from dpspec.algorithms.sets import constraint_set
 
 __all__ = [
     "CARD",
     "accepts",
+    "bound_terms",
     "chain",
     "explicit_bounds",
     "noise_energy",
@@ -83,11 +95,16 @@ CARD = Card(
             "excess-empirical-risk",
             "explicit",
             "upper",
-            "alpha*D^2/2 + (A/4*(T_1 + c)*(T_1 + c - 1)*D^2 + 4*L*V)/W + slope*sqrt(N)",
+            "ridge*D^2/2 + S/W + E",
             "proved",
             "telescoping, stability and noise",
-            conditions="for every data set, over the public order and the noise; V = sum of (t + c - 1)*e_t over t > T_1, W of (t + c - 1) "
-            "over the averaged t (or less, see the text); N = d*scale^2 (Gaussian) or d*(d+1)*scale^2; ridge only",
+            conditions="for every data set, over the public order and the noise; ridge only",
+            where={
+                "ridge": "what is added to the loss, alpha or 0",
+                "S": "strong/4*(T_1 + c)*(T_1 + c - 1)*D^2 of the start and 4*L times the sum of (t + c - 1)*e_t, e_t the stability (text)",
+                "W": "sum of (t + c - 1) over the averaged steps",
+                "E": "cost of the noise: slope*sqrt(N), or (B + lam)/2*N over R^d; N = d*scale^2 (Gaussian) or d*(d + 1)*scale^2",
+            },
         ),
         Bound(
             "excess-empirical-risk",
@@ -154,6 +171,7 @@ CARD = Card(
             "utility",
         ),
     ),
+    margins="several",
     cost={"gradients": "n^2/2", "rounds": "1", "memory_bytes": "8*n*(2*d + 6)"},
     spec="specs/pairwise/off-pair-c.dps",
 )

@@ -11,17 +11,29 @@ it serves hinge losses.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
-from dpspec.algorithms.estimate import Estimate
+from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.pairwise import _stream
-from dpspec.algorithms.pairwise._stream import PairOracle, accepts, explicit_bounds, influence, predicted, schedule, sensitivity
+from dpspec.algorithms.pairwise._printed import feedback
+from dpspec.algorithms.pairwise._stream import (
+    PairOracle,
+    accepts,
+    bound_terms,
+    explicit_bounds,
+    influence,
+    predicted,
+    schedule,
+    sensitivity,
+)
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
 
-__all__ = ["CARD", "accepts", "explicit_bounds", "influence", "predicted", "run", "schedule", "sensitivity"]
+__all__ = ["CARD", "accepts", "bound_terms", "explicit_bounds", "influence", "predicted", "published", "run", "schedule", "sensitivity"]
 
 #: The average is of the points before the last one, so with one block it is the start: an audit takes more records.
 AUDIT_RECORDS = 4
@@ -56,10 +68,18 @@ CARD = Card(
             "regret",
             "explicit",
             "upper",
-            "(T_1*L*D + every*(A*c*D^2/2 + (L^2 + d*scale^2)/(2*A)*log((Q + c)/c) + Q*alpha*D^2/2))/(n - 1)",
+            "(first*L*D + every*(A*c*D^2/2 + (L^2 + d*scale^2)/(2*A)*H + Q*ridge*D^2/2))/(n - 1)",
             "proved",
             _stream.THEOREM,
-            conditions="of the sequence that is averaged: mean over the penalties, in expectation over the noise; A = alpha + lam",
+            conditions="of the sequence that is averaged: mean over the penalties, in expectation over the noise",
+            where={
+                "first": "records of the start phase, less one",
+                "A": "strength: lam, or alpha + lam",
+                "ridge": "what is added to lam, alpha or 0",
+                "c": "shift of the steps",
+                "Q": "blocks after the start phase",
+                "H": "sum over j < Q of 1/(j + c), at most log((Q + c)/c) + 1/c",
+            },
         ),
         Bound(
             "excess-population-risk",
@@ -92,6 +112,7 @@ CARD = Card(
             "utility",
         ),
     ),
+    margins="several",
     cost={"gradients": "n^2/2", "rounds": "n/every", "memory_bytes": "8*n*(d + 2)"},
     spec="specs/pairwise/off-pair-online-to-batch.dps",
 )
@@ -101,3 +122,9 @@ def run(records: Rows, p: Problem[PairOracle], t: Tunables, release: Door) -> Es
     """``theta``: the average of the last ``tail`` of w_0, ..., w_{Q-1}."""
     path = np.asarray(_stream.run(records, p, t, release).extras["transcript"])[:-1]
     return Estimate(p.objective.over.project(path[-max(1, int(np.ceil(t.tail * len(path)))) :].mean(axis=0)))
+
+
+def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:
+    """The printed noise of the method that is averaged, with the released point fed back, and what it really spends."""
+    source = "000 Algorithm 3.3.10" if t.alpha > 0 else "000 Algorithm 3.3.9"
+    return feedback(p, t, budget, source + ", averaged", _stream.strength_of(p, t), float(t.alpha))

@@ -21,10 +21,10 @@ from dpspec.algorithms.estimate import Published
 from dpspec.algorithms.formulas import STRENGTH_SOURCE
 from dpspec.algorithms.gradients import STRENGTH_ANY, norm
 from dpspec.algorithms.pairwise import _chain
-from dpspec.algorithms.pairwise._chain import chain, explicit_bounds, noise_energy, run, schedule, sensitivity
+from dpspec.algorithms.pairwise._chain import bound_terms, chain, explicit_bounds, noise_energy, run, schedule, sensitivity
 from dpspec.algorithms.sets import constraint_set
 
-__all__ = ["CARD", "accepts", "chain", "explicit_bounds", "predicted", "published", "run", "schedule", "sensitivity"]
+__all__ = ["CARD", "accepts", "bound_terms", "chain", "explicit_bounds", "predicted", "published", "run", "schedule", "sensitivity"]
 
 _TESTS = "tests/algorithms/pairwise/test_off_pair_str_c.py::"
 _CONVEX = "tests/algorithms/pairwise/test_off_pair_c.py::"
@@ -59,11 +59,16 @@ CARD = Card(
             "excess-empirical-risk",
             "explicit",
             "upper",
-            "(lam/4*(T_1 + c)*(T_1 + c - 1)*D^2 + 4*L*V)/W + slope*sqrt(N)",
+            "ridge*D^2/2 + S/W + E",
             "proved",
             "telescoping, stability and noise",
-            conditions="for every data set, over the public order and the noise; V = sum of (t + c - 1)*e_t over t > T_1, W of (t + c - 1) "
-            "over the averaged t (or less, see the text); N = d*scale^2 (Gaussian) or d*(d+1)*scale^2; ridge only",
+            conditions="for every data set, over the public order and the noise; ridge only",
+            where={
+                "ridge": "what is added to the loss, alpha or 0",
+                "S": "strong/4*(T_1 + c)*(T_1 + c - 1)*D^2 of the start and 4*L times the sum of (t + c - 1)*e_t, e_t the stability (text)",
+                "W": "sum of (t + c - 1) over the averaged steps",
+                "E": "cost of the noise: slope*sqrt(N), or (B + lam)/2*N over R^d; N = d*scale^2 (Gaussian) or d*(d + 1)*scale^2",
+            },
         ),
         Bound(
             "excess-empirical-risk",
@@ -73,6 +78,7 @@ CARD = Card(
             "proved",
             "the explicit bound",
             conditions="n > 8*B/lam",
+            regime="8*B/lam",
         ),
         Bound(
             "excess-population-risk",
@@ -123,6 +129,7 @@ CARD = Card(
             "utility",
         ),
     ),
+    margins="several",
     cost={"gradients": "n^2/2", "rounds": "1", "memory_bytes": "8*n*(2*d + 6)"},
     spec="specs/pairwise/off-pair-str-c.dps",
 )

@@ -22,9 +22,21 @@ from dpspec.algorithms.estimate import Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.pairwise import _stream
 from dpspec.algorithms.pairwise._printed import feedback
-from dpspec.algorithms.pairwise._stream import accepts, explicit_bounds, influence, predicted, run, schedule, sensitivity
+from dpspec.algorithms.pairwise._stream import accepts, bound_terms, explicit_bounds, influence, predicted, run, schedule, sensitivity
 
-__all__ = ["CARD", "ONLINE", "accepts", "explicit_bounds", "influence", "predicted", "published", "run", "schedule", "sensitivity"]
+__all__ = [
+    "CARD",
+    "ONLINE",
+    "accepts",
+    "bound_terms",
+    "explicit_bounds",
+    "influence",
+    "predicted",
+    "published",
+    "run",
+    "schedule",
+    "sensitivity",
+]
 
 #: Serves `privacy central, online`: each point of the transcript is released when its block is complete.
 ONLINE = True
@@ -61,11 +73,18 @@ CARD = Card(
             "regret",
             "explicit",
             "upper",
-            "(T_1*L*D + every*(A*c*D^2/2 + (L^2 + d*scale^2)/(2*A)*log((Q + c)/c) + Q*alpha*D^2/2))/(n - 1)",
+            "(first*L*D + every*(A*c*D^2/2 + (L^2 + d*scale^2)/(2*A)*H + Q*ridge*D^2/2))/(n - 1)",
             "proved",
             _stream.THEOREM,
-            conditions="mean over the penalties of all sequences of records, in expectation over the noise; A = alpha + lam, Q = (n - "
-            "T_1)/every",
+            conditions="mean over the penalties of all sequences of records, in expectation over the noise",
+            where={
+                "first": "records of the start phase, less one",
+                "A": "strength: lam, or alpha + lam",
+                "ridge": "what is added to lam, alpha or 0",
+                "c": "shift of the steps",
+                "Q": "blocks after the start phase",
+                "H": "sum over j < Q of 1/(j + c), at most log((Q + c)/c) + 1/c",
+            },
         ),
         Bound(
             "regret",
@@ -85,6 +104,8 @@ CARD = Card(
             "000 Theorem 3.3.3, (3.110) over n",
             probability="1 - zeta",
             conditions="of the hidden chain; a product that stands for a sum, so only where L, B and D are at least 1",
+            when=("L >= 1", "B >= 1", "D >= 1"),
+            where={"B": "smoothness"},
         ),
     ),
     faults=(
@@ -119,6 +140,7 @@ CARD = Card(
             "utility",
         ),
     ),
+    margins="several",
     cost={"gradients": "n^2/2", "rounds": "n/every", "memory_bytes": "8*n*(d + 2)"},
     spec="specs/pairwise/on-pair-c.dps",
 )

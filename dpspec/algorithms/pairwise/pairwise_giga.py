@@ -59,6 +59,7 @@ CARD = Card(
             "utility",
         ),
     ),
+    margins="several",
     cost={"gradients": "n^2/2", "memory_bytes": "8*n*(2*d + 6)"},
     role="reference",
 )

@@ -4,10 +4,16 @@
 
     1. x_i (y_i - y0) + Gaussian noise, sensitivity 2 r tau, and, unless the second moment is taken from the public records,
     2. triu(x_i x_i^T) + Gaussian noise, sensitivity sqrt(2) r^2 (proof at GaussianOuter);
-    3. server: b and A the means, v = A^{-1} b with the eigenvalues of A raised to its noise; 4. theta = c v, c by newton-scale-root.
+    3. server: b and A the means, v = W b, W the inverse of A with its eigenvalues raised to their noise and directions of noise shrunk;
+    4. theta = c v, c by newton-scale-root.
 
-For x of mean 0 with E[x | <theta, x>] linear in <theta, x> (every elliptical law; spherical ones stay so when scaled into a ball), v is a
-multiple of theta for any f. Steps 3 and 4 read what was released and public records alone.
+The noise of b has a known variance s^2 a coordinate, which steps 3 and 4 allow for. In an eigendirection of A of eigenvalue l, W is
+l/(l^2 + s^2/w^2): the estimate of least expected square for coordinates of v of variance w^2 = tau^2/(4 tr A), predictions of half of
+tau. And E <b, v> exceeds <E b, v> by s^2 tr W, so the score equation along v has <b, v> - s^2 tr W on its right side: for the identity
+link theta = (1 - s^2 tr A^{-1}/(b^T A^{-1} b))_+ A^{-1} b where nothing is shrunk, the positive part of James and Stein. Where noise is
+all that b holds, theta is 0, and not longer than the truth by the length of the noise. For x of mean 0 with E[x | <theta, x>] linear in
+<theta, x> (every elliptical law; spherical ones stay so when scaled into a ball), v is a multiple of theta for any f. Steps 3 and 4 read
+what was released and public records alone.
 """
 
 from __future__ import annotations
@@ -107,21 +113,26 @@ def estimate(
         raise ValueError("the records come without public_x")
     rows = np.asarray(public if isinstance(public, np.ndarray) else public.toarray())
     if public_moment(p, t):
-        b, a, noise = release.mean_blocks("xy", blocks(records, t.y0)), rows.T @ rows / len(rows), 0.0
+        b, a, noise = np.asarray(release.mean_blocks("xy", blocks(records, t.y0))), rows.T @ rows / len(rows), 0.0
     else:
         a, b = release.mean_blocks_many(("moment", "xy"), blocks(records, t.y0))
         noise = release.scale("moment") / math.sqrt(p.n)
-    v = raised(a, max(p.facts.get("eig_min", 0.0), operator_norm(noise, p.d))) @ (factor * b)
-    scale = scale_of(rows @ v, t, f, slope)
+    b, s, tau = factor * b, factor * release.scale("xy") / math.sqrt(p.n), factor * t.tau
+    w = shrunk(a, max(p.facts.get("eig_min", 0.0), operator_norm(noise, p.d)), 2 * s / tau)
+    v = w @ b
+    scale = scale_of(rows @ v, t, f, slope, float(b @ v - s * s * np.trace(w)))
     theta = constraint_set(p.task.over, p.facts).project(scale.c * v)
     return Estimate(theta, {"direction": v, "scale": scale.c, "scale_found": int(scale.found)})
 
 
-def scale_of(u: Vector, t: Tunables, f: root.Function, slope: root.Function) -> root.Scale:
-    """The scale for predictions u on the public records. Where the score of a bounded f has no root it goes on growing with c, and the
-    place where Stein's form is largest is taken: the predictions then end where f bends."""
+def scale_of(u: Vector, t: Tunables, f: root.Function, slope: root.Function, energy: float) -> root.Scale:
+    """The scale for predictions u on the public records, ``energy`` the estimate of E u y. Where the score of a bounded f has no root it
+    goes on growing with c, and the place where Stein's form is largest is taken: the predictions then end where f bends. Where the
+    estimate is not above 0, noise is all there is, and the scale is 0."""
+    if t.root == "score" and not energy > 0.0:
+        return root.Scale(0.0, False, 0.0)
     together = max(1, min(root.STEPS, (1 << 18) // max(u.size, 1)))
-    scale = root.solve(root.stein(u, slope) if t.root == "stein" else root.score(u, f), together)
+    scale = root.solve(root.stein(u, slope) if t.root == "stein" else root.score(u, f, energy), together)
     return scale if scale.found or t.root == "stein" else replace(root.solve(root.stein(u, slope), together), found=False)
 
 
@@ -130,29 +141,49 @@ def operator_norm(sd: float, d: int) -> float:
     return 2 * sd * math.sqrt(d)
 
 
-def raised(a: Vector, floor: float) -> Vector:
-    """The inverse of a symmetric matrix, (d, d), with eigenvalues below ``floor`` raised to it."""
+def shrunk(a: Vector, floor: float, share: float = 0.0) -> Vector:
+    """W of the module's text for a symmetric matrix, (d, d): eigenvalues below ``floor`` are raised to it, and l becomes
+    l/(l^2 + share^2 tr A), share = 2 s/tau (0: the inverse)."""
     values, vectors = np.linalg.eigh(a)
     tiny = max(1e-12 * float(np.abs(values).max()), 1e-300)
-    return np.asarray((vectors / np.maximum(values, max(floor, tiny))) @ vectors.T)
+    values = np.maximum(values, max(floor, tiny))
+    ratio = share * math.sqrt(float(values.sum())) / values  # s/(w l): squares of eigenvalues may leave the doubles
+    return np.asarray((vectors / (values * (1.0 + ratio * ratio))) @ vectors.T)
 
 
 # --------------------------------------------------------------------------------------------------- what is known beforehand
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
-    """l2 error of theta of length 1: the relative error of v at predictions of half of tau, |v| = tau/(2 sqrt(eig_min)), and that of m
-    public records. The least eigenvalue is eig_min, or that of r^2/d I."""
+    """l2 error of theta of length 1: the relative error e of v at predictions of half of tau, shrunk to e/sqrt(1 + e^2), and that of m
+    public records."""
+    e = relative(p, t, calibrated)
+    return float(e / math.hypot(1.0, e) + math.sqrt(p.d / p.facts["m"] if "m" in p.facts else 0.0))
+
+
+def relative(p: Problem, t: Tunables, calibrated: Any) -> float:
+    """The error that noise makes of v before anything is shrunk, over |v| = tau/(2 sqrt(eig_min)). The least eigenvalue is eig_min, or that
+    of r^2/d I."""
     low = p.facts.get("eig_min", t.r**2 / p.d)
     size, b, moment = t.tau / (2 * math.sqrt(low)), calibrated.scale("xy") / math.sqrt(p.n), 0.0
     if not public_moment(p, t):
         moment = calibrated.scale("moment") / math.sqrt(p.n)
         low = max(low, operator_norm(moment, p.d))
     v = math.sqrt(p.d) * math.hypot(b, moment * size) / low
-    return float(v / size + math.sqrt(p.d / p.facts["m"] if "m" in p.facts else 0.0))
+    return float(v / size)
 
 
 def warnings(p: Problem, t: Tunables, calibrated: Any) -> list[str]:
+    found = []
+    if (e := relative(p, t, calibrated)) > 1.0:
+        found.append(
+            f"noise is about {e:.3g} times as long as the direction that it hides: the estimate is drawn towards 0, and being better than "
+            f"that needs about n = {p.n * e * e:.2g} records"
+        )
+    return found + _inverse(p, t, calibrated)
+
+
+def _inverse(p: Problem, t: Tunables, calibrated: Any) -> list[str]:
     if public_moment(p, t):
         return []
     low = p.facts.get("eig_min", t.r**2 / p.d)

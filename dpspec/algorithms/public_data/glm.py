@@ -36,7 +36,16 @@ CARD = Card(
     ),
     options={"method": ("likelihood", "scaled")},
     bounds=(
-        Bound("l2-error", "order", "upper", "C*sqrt(d/n)", "proved", "the Fisher information of a correct model", conditions="n >= C*d"),
+        Bound(
+            "l2-error",
+            "order",
+            "upper",
+            "C*sqrt(d/n)",
+            "proved",
+            "the Fisher information of a correct model",
+            conditions="n >= C*d",
+            regime="C*d",
+        ),
     ),
     cost={"gradients": "100*n", "memory_bytes": "8*(n + d*d)"},
     role="reference",
@@ -60,7 +69,7 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door | None) -> Estimat
     for x, y in scaled.blocks(records, 0.0):
         a += x.T @ x / p.n
         b += x.T @ (half * y) / p.n
-    v = scaled.raised(a, 0.0) @ b
+    v = scaled.shrunk(a, 0.0) @ b
     if t.method == "scaled":
         u = np.concatenate([x @ v for x, _ in scaled.blocks(records, 0.0)])
         scale = root.solve(root.score(u, private.functions(private.link_of(p))[0]))

@@ -9,10 +9,11 @@ If v = A^{-1} E x y with A = E x x^T and E x = 0, then <v, A v> = E u y: the sco
 v, so it is right for every law of x whose direction is right. Where f increases so does its left side, and the root is unique. Stein's form
 is the same for Gaussian x; for others it errs by a share that no number of records removes, and it may have several roots.
 
-Nothing here sees a private record. The search starts from no statistic of labels: c runs up a geometric grid, the first crossing from below
-is bracketed and closed by Brent's method. Without a crossing the largest value is refined, for a root between two points of the grid; if
-there is none the maximiser is returned with ``found`` false. Newton's iteration, as printed, is not used: it depends on its start where the
-function is not monotone, and diverges where there is no root.
+In place of mean(u^2) a caller may state what it knows of E u y, with the noise of v taken off. Nothing here sees a private record. The
+search starts from no statistic of labels: c runs up a geometric grid, the first crossing from below is bracketed and closed by Brent's
+method. Without a crossing the largest value is refined, for a root between two points of the grid; if there is none the maximiser is
+returned with ``found`` false. Newton's iteration, as printed, is not used: it depends on its start where the function is not monotone,
+and diverges where there is no root.
 
 Source: 000, section 5.2.3, Algorithm 5.2.39, steps 7 to 10, Algorithm 5.2.40, steps 6 to 9, Lemmas 5.2.11 to 5.2.13.
 """
@@ -54,13 +55,22 @@ CARD = Card(
             "000 Lemma 5.2.12 (5.50), its private term by |dv|, the error of the direction",
             probability="1 - 4*exp(-d)",
             conditions="|f'| <= L, f' G-Lipschitz, the derivative of the equation at least M up to the root",
+            where={
+                "cbar": "the root",
+                "G": "Lipschitz constant of f'",
+                "M": "least derivative of the equation",
+                "L": "bound of f'",
+                "v": "the direction",
+                "dv": "its private error",
+                "x": "a record, |x| its length",
+            },
         ),
     ),
     faults=(
         Fault(
             "000 Algorithms 5.2.39 and 5.2.40: Newton from an initial value that is not given",
             "the usual start, 2/Var(y), is a statistic of private labels; a grid from a constant needs none",
-            _EVIDENCE + "test_the_search_reads_public_numbers_alone",
+            "tests/algorithms/test_printed_leaks.py::test_a_start_from_the_labels_variance_differs_and_stays",
             "privacy",
         ),
         Fault(
@@ -98,10 +108,12 @@ class Scale:
     value: float
 
 
-def score(u: Vector, f: Function) -> Function:
-    """c -> mean(u (f(c u) - f(0)))/mean(u^2), shape (k,) to (k,), for public predictions u, shape (m,)."""
+def score(u: Vector, f: Function, energy: float | None = None) -> Function:
+    """c -> mean(u (f(c u) - f(0)))/energy, shape (k,) to (k,), for public predictions u, shape (m,). ``energy``: what is known of E u y,
+    mean(u^2) where v solves A v = E x y exactly and nothing is given."""
     with np.errstate(all="ignore"):
-        energy, f0 = _along(u, u[None, :])[0], f(np.zeros(1))[0]
+        f0 = f(np.zeros(1))[0]
+        energy = float(_along(u, u[None, :])[0]) if energy is None else energy
 
     def left(c: Vector) -> Vector:
         if not 0.0 < energy < math.inf:

@@ -17,7 +17,9 @@ Source: 000, section 5.2.3, Algorithm 5.2.39, Theorems 5.2.1 (privacy), 5.2.2 an
 * ``root = score`` (default) finds c from mean(u (f(c u) - f(0))) = mean(u^2), u = <x, v>, the score equation along v: unique, and right
   for every elliptical x. ``root = stein``: 1 = c mean(f'(c u)) as printed, right for Gaussian x. Without a root, which is decided from the
   released v and public records, the maximiser of Stein's form is taken and ``scale_found`` = 0 stands beside the estimate;
-* eigenvalues of A are raised to its noise or to eig_min; the sum of noisy matrices is indefinite at the documents' sizes.
+* eigenvalues of A are raised to its noise or to eig_min; the sum of noisy matrices is indefinite at the documents' sizes;
+* noise of b has a known variance: directions in which it is all there is are shrunk, and the score equation has <b, v> less its share of
+  noise on its right side (proof in _scaled.py). As printed, noise lengthens v, and c with it where f is bounded.
 
 Several links from one collection are post-processing: v is released as ``direction``, and newton-scale-root gives any link's scale from it.
 """
@@ -71,6 +73,7 @@ CARD = Card(
             "noise of b - A v through A^{-1}, and the score equation",
             conditions="elliptical x, theta of order one, epsilon = O(1), r tau of order r; the root exists",
             regime=scaled.REGIME,
+            when=("epsilon <= C",),
         ),
         Bound(
             "l2-error",
@@ -81,6 +84,8 @@ CARD = Card(
             "the same at the largest least eigenvalue of records of norm r, r^2/d",
             conditions="isotropic x",
             regime=scaled.REGIME,
+            needs=("isotropic",),
+            when=("epsilon <= C",),
         ),
         Bound(
             "linf-error",
@@ -92,6 +97,7 @@ CARD = Card(
             probability="1 - exp(-d) - zeta",
             conditions="sub-Gaussian x, |x|_1 <= r, Sigma^(1/2) diagonally dominant, f' bounded and Lipschitz, a root; 1/sqrt(d) stays",
             regime="C*d^2*log(1/delta)*log(d)/(epsilon^2*eig_min*min(eig_min, 1)) else C*d^2*log(d)/epsilon^2",
+            needs=("sub-gaussian of x",),
         ),
         Bound(
             "linf-error",
@@ -113,7 +119,7 @@ CARD = Card(
         Fault(
             "000 section 5.2.5: n private and n public rows from one training split, 390,000 of each from 406,708",
             "they overlap, and the x of private users is used without noise; a public file that is the private one is refused",
-            _EVIDENCE + "test_the_private_file_is_not_taken_for_the_public_one",
+            "tests/algorithms/test_printed_leaks.py::test_rows_that_are_public_and_private_show_without_noise",
             "privacy",
         ),
         Fault(
@@ -125,7 +131,7 @@ CARD = Card(
         Fault(
             "000 Algorithm 5.2.39: an initial value of Newton's iteration, in the literature 2/Var(y)",
             "a statistic of private labels; the search starts from a constant",
-            "tests/algorithms/public_data/test_newton_scale_root.py::test_the_search_reads_public_numbers_alone",
+            "tests/algorithms/test_printed_leaks.py::test_a_start_from_the_labels_variance_differs_and_stays",
             "privacy",
         ),
         Fault(

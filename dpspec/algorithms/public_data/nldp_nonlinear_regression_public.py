@@ -68,6 +68,7 @@ CARD = Card(
             "noise of b - A v through A^{-1}, and the score equation",
             conditions="elliptical x, theta and the mean slope of f of order one, epsilon = O(1); the root exists",
             regime=scaled.REGIME,
+            when=("epsilon <= C",),
         ),
         Bound(
             "l2-error",
@@ -78,6 +79,8 @@ CARD = Card(
             "the same at the largest least eigenvalue of records of norm r, r^2/d",
             conditions="isotropic x",
             regime=scaled.REGIME,
+            needs=("isotropic",),
+            when=("epsilon <= C",),
         ),
         Bound(
             "linf-error",
@@ -89,6 +92,7 @@ CARD = Card(
             probability="1 - exp(-d) - zeta",
             conditions="sub-Gaussian x, |x|_1 <= r, Sigma^(1/2) diagonally dominant, f' bounded and Lipschitz, a root; 1/sqrt(d) stays",
             regime="C*d^2*log(1/delta)*log(d)/(epsilon^2*eig_min*min(eig_min, 1)) else C*d^2*log(d)/epsilon^2",
+            needs=("sub-gaussian of x",),
         ),
     ),
     faults=(
@@ -101,7 +105,7 @@ CARD = Card(
         Fault(
             "000 Algorithm 5.2.40: an initial value of Newton's iteration, in the literature 2/Var(y)",
             "a statistic of private labels; the search starts from a constant",
-            "tests/algorithms/public_data/test_newton_scale_root.py::test_the_search_reads_public_numbers_alone",
+            "tests/algorithms/test_printed_leaks.py::test_a_start_from_the_labels_variance_differs_and_stays",
             "privacy",
         ),
         Fault(

@@ -28,6 +28,8 @@ CARD = Card(
             "proved",
             "Gaussian moments at the classical scale, which ours is below",
             conditions="in expectation, epsilon <= 1",
+            when=("epsilon <= 1",),
+            where={"B": "length of a vector, at most"},
         ),
     ),
     faults=(

@@ -30,6 +30,7 @@ CARD = Card(
             "Laplace tails",
             probability="1 - zeta",
             conditions="Laplace noise of scale B in selections and values",
+            where={"B": "scale of the noise", "kept": "entries that are kept", "zeta": "chance of failure"},
         ),
     ),
     faults=(

@@ -63,6 +63,8 @@ CARD = Card(
             probability="1 - 2/d",
             conditions="RIP, noise = gaussian, T = O(log n), epsilon <= 1",
             regime="C*(kept + k)*(1 + log(d/(kept + k)))",  # RIP of order kept + k of sub-Gaussian rows (004 Lemma 33)
+            options={"noise": "gaussian"},
+            when=("epsilon <= 1",),
         ),
         Bound(
             "l2-error",
@@ -73,6 +75,7 @@ CARD = Card(
             "000 section 5.3.4, remark, for Laplace noise",
             conditions="RIP, noise = laplace, n >= log(d)",
             regime="C*max(log(d), (kept + k)*(1 + log(d/(kept + k))))",
+            options={"noise": "laplace"},
         ),
         Bound(
             "l2-error",
@@ -91,6 +94,8 @@ CARD = Card(
             "claimed",
             "000 Theorem 5.3.7",
             conditions="pure epsilon-LDP of the responses, epsilon <= 1/2",
+            guarantees=("pure",),
+            when=("epsilon <= 1/2",),
         ),
     ),
     faults=(

@@ -62,6 +62,7 @@ CARD = Card(
             "000 Theorem 5.3.11, corrected",
             conditions="RIP as above, noise = gaussian, eta of order 1/slope_max^2",
             regime="C*(kept + k)*(1 + log(d/(kept + k)))",  # RIP of order kept + k of sub-Gaussian rows (004 Lemma 33)
+            options={"noise": "gaussian"},
         ),
         Bound(
             "l2-error",
@@ -80,6 +81,8 @@ CARD = Card(
             "claimed",
             "000 Theorem 5.3.10",
             conditions="pure epsilon-LDP of the responses, epsilon <= 1/2",
+            guarantees=("pure",),
+            when=("epsilon <= 1/2",),
         ),
     ),
     faults=(

@@ -57,6 +57,7 @@ CARD = Card(
             "claimed",
             "000 section 5.3.4 remark, with the constants it leaves out",
             conditions="restricted eigenvalues; noise = gaussian; weight as above",
+            options={"noise": "gaussian"},
         ),
         Bound(
             "squared-l2-error",
@@ -66,6 +67,8 @@ CARD = Card(
             "claimed",
             "000 Theorem 5.3.7",
             conditions="pure epsilon-LDP of the responses, epsilon <= 1/2",
+            guarantees=("pure",),
+            when=("epsilon <= 1/2",),
         ),
     ),
     faults=(

@@ -108,6 +108,9 @@ CARD = Card(
             probability="1 - C*log(n)/d",
             conditions="isotropic x, epsilon = O(1), n/T >= C*sigma^4*k*log(d/k)",
             regime="C*T*sigma^4*k*(1 + log(d/k))",
+            needs=("isotropic",),
+            options={"covariance": "isotropic"},
+            when=("epsilon <= C",),
         ),
         Bound(
             "l2-error",
@@ -118,6 +121,7 @@ CARD = Card(
             "004 Theorem 34",
             conditions="eigenvalues in [eig_min, eig_max], a start within sqrt(eig_min/(2*eig_max)) of theta, n >= C*k^2*d/epsilon^2",
             regime="C*k^2*d/epsilon^2",
+            options={"covariance": "general"},
         ),
         Bound(
             "l2-error",
@@ -136,6 +140,8 @@ CARD = Card(
             "proved",
             "004 Theorem 6",
             conditions="epsilon-SLDP, epsilon < 1, k >= 8 log d, error below c/sqrt(k)",
+            guarantees=("pure",),
+            when=("epsilon < 1", "k >= 8*log(d)"),
         ),
     ),
     faults=(
@@ -148,7 +154,7 @@ CARD = Card(
         Fault(
             "000 Algorithm 5.3.41: the Bernoulli parameter 1/2 + |g|/(2r) is defined for every gradient",
             "it exceeds 1 for |g| > r; the client must clip (never raise, abstain or retry), then the report is epsilon-LDP for any r",
-            _EVIDENCE + "test_any_gradient_and_any_radius_stay_private",
+            "tests/algorithms/test_printed_leaks.py::test_a_bernoulli_parameter_above_one_stops_the_run",
             "privacy",
         ),
         Fault(
@@ -172,13 +178,13 @@ CARD = Card(
         Fault(
             "004 Algorithms 2 and 4: privacy rests on theta_{t-1} being k'-sparse and in the ball",
             "a server may send anything; each client scales its own gradient to the radius, so nothing rests on the server",
-            _EVIDENCE + "test_any_gradient_and_any_radius_stay_private",
+            "tests/algorithms/test_printed_leaks.py::test_a_bernoulli_parameter_above_one_stops_the_run",
             "privacy",
         ),
         Fault(
             "004 Theorem 7: clips sigma sqrt(log n) may come from the data",
             "gamma, mu, sigma and the clips must be declared or come from public data",
-            _EVIDENCE + "test_clips_and_spectrum_must_be_declared",
+            "tests/algorithms/test_printed_leaks.py::test_a_threshold_or_a_clip_from_the_data_differs",
             "privacy",
         ),
     ),

@@ -86,6 +86,7 @@ CARD = Card(
             probability="1 - C*log(n)/d",
             conditions="eta of order 1/slope_max^2, RIP as above, epsilon = O(1), n/log(n) >= C*d*k*log(d)/epsilon^2",
             regime="C*d*k*log(d)*log(n)/epsilon^2",
+            when=("epsilon <= C",),
         ),
         Bound(
             "l2-error",
@@ -104,6 +105,8 @@ CARD = Card(
             "claimed",
             "004 Theorem 6 for the identity link",
             conditions="epsilon-SLDP, epsilon < 1, k >= 8 log d; slopes of order one",
+            guarantees=("pure",),
+            when=("epsilon < 1", "k >= 8*log(d)"),
         ),
     ),
     faults=(
@@ -134,6 +137,10 @@ CARD = Card(
 
 #: The conformance suite audits one user: of two only the k kept coordinates are seen, and the other's direction hides them.
 AUDIT_RECORDS = 1
+
+
+#: Why the collector has no client for it.
+NO_CLIENT = "a device has no expressions, and the link f is one of the spec's own; of linear models ldp-iht has clients"
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:

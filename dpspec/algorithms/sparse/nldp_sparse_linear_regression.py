@@ -110,6 +110,7 @@ CARD = Card(
             conditions="threshold = 1; n >= C*max(d^4/(epsilon^2*kappa_inf^2), d^3/(epsilon^2*lambda_min^2)), logs left out",
             regime="C*max(d^4/(epsilon^2*kappa_inf^2), d^3/(epsilon^2*eig_min^2)) else C*d^3/(epsilon^2*eig_min^2)"
             " else C*d^3/(epsilon^2*sigma_x^4) else C*d^3/(epsilon^2*sigma^4)",  # eig_min <= sigma^2: less n is certainly too little
+            needs=("sub-gaussian of y",),
         ),
         Bound(
             "l2-error",
@@ -121,6 +122,8 @@ CARD = Card(
             conditions="only E|y|^q <= M for a known q = moment_order_y > 2; n as in Theorem 3",
             regime="C*max(d^4/(epsilon^2*kappa_inf^2), d^3/(epsilon^2*eig_min^2)) else C*d^3/(epsilon^2*eig_min^2)"
             " else C*d^3/(epsilon^2*sigma_x^4) else C*d^3/(epsilon^2*sigma^4)",  # eig_min <= sigma^2: less n is certainly too little
+            needs=("moment of y",),
+            when=("moment_order_y > 2",),
         ),
         Bound(
             "l2-error",
@@ -130,6 +133,8 @@ CARD = Card(
             "proved",
             "004 Theorem 1",
             conditions="epsilon-NLDP, epsilon < 1, k >= 4 log d, error below c/sqrt(k)",
+            guarantees=("pure",),
+            when=("epsilon < 1", "k >= 4*log(d)"),
         ),
     ),
     faults=(
@@ -235,15 +240,18 @@ def operator_norm(sd: float, d: int) -> float:
     return 2 * sd * math.sqrt(d)
 
 
-def repaired_inverse(s: Vector, spectrum: str, floor: float) -> Vector:
+def repaired_inverse(s: Vector, spectrum: str, floor: float, share: float = 0.0) -> Vector:
     """The inverse of a noisy second-moment matrix, (d, d). ``floor``: eigenvalues below it are raised to it; ``psd``: the inverse on the
-    space of the eigenvalues above it, zero elsewhere; ``none``: as it is."""
+    space of the eigenvalues above it, zero elsewhere; ``none``: as it is. With ``share`` an eigenvalue l of ``floor`` is inverted as
+    l/(l^2 + share^2 tr S): the estimate of least expected square from b = S v plus noise of deviation s, for v of variance w^2 a
+    coordinate, share^2 tr S = (s/w)^2."""
     if spectrum == "none":
         return np.asarray(np.linalg.inv(s), dtype=np.float64)
     values, vectors = np.linalg.eigh(s)
     tiny = 1e-12 * max(float(np.abs(values).max()), 1e-300)
     if spectrum == "floor":
-        kept = 1 / np.maximum(values, max(floor, tiny))
+        raised = np.maximum(values, max(floor, tiny))
+        kept = 1 / (raised * (1.0 + share * share * float(raised.sum()) / raised / raised))
     else:
         kept = np.where(values > max(floor, tiny), 1 / np.maximum(values, tiny), 0.0)
     return np.asarray((vectors * kept) @ vectors.T)

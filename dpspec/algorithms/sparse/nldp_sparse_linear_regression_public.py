@@ -10,6 +10,11 @@ order d is enough where the private one needs d^3 to d^4. ``product = ball`` sca
 
 Theorem 4's proof bounds the error of the PUBLIC covariance by sqrt(log d/n); it is sqrt(log d/m), so a term C sqrt(k log d/m) belongs
 to the bound and m must grow with n epsilon^2/(d log^2 n log(1/delta)) for the printed rate.
+
+As printed, S^{-1} multiplies the noise of b by the inverse of small eigenvalues. In an eigendirection of eigenvalue l we take l/(l^2 +
+s^2/w^2) in the place of 1/l, s the deviation of an entry of b and w^2 = tau2^2/(4 tr S), theta whose predictions are as long as half of
+the clip: the estimate of least expected square for coordinates of that variance. Where l is well above s/w it is the printed one; on a
+law with a flat direction (five columns of Adult, epsilon 1) the mean error falls from 1.84 to 0.64, beside 0.62 of the zero vector.
 """
 
 from __future__ import annotations
@@ -63,6 +68,7 @@ CARD = Card(
             "proved",
             "004 Theorem 4",
             conditions="m >= C*max(d^2/kappa_inf^2, n*epsilon^2/(d*log(n)^2*log(1/delta)))",
+            when=("m >= C*n*epsilon^2/(d*log(n)^2*log(1/delta))",),
         ),
         Bound(
             "l2-error",
@@ -81,6 +87,8 @@ CARD = Card(
             "proved",
             "004 Theorem 1",
             conditions="epsilon-NLDP without public records, epsilon < 1",
+            guarantees=("pure",),
+            when=("epsilon < 1", "k >= 4*log(d)"),
         ),
     ),
     faults=(
@@ -122,7 +130,8 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     r = t.r if t.product == "ball" else None
     b = release.mean_blocks("xy", private.dense_blocks(records, r))
     noise = (0.0, release.scale("xy") / math.sqrt(p.n))
-    inverse = private.repaired_inverse(moment(public, r), "floor", private.least_eigenvalue(p, t, 0.0))
+    share = 2 * noise[1] / t.tau2  # of v as long as predictions of half of the clip allow: w^2 = tau2^2/(4 tr S)
+    inverse = private.repaired_inverse(moment(public, r), "floor", private.least_eigenvalue(p, t, 0.0), share)
     return private.solve(inverse, b, noise, t.threshold)
 
 
@@ -139,11 +148,25 @@ def moment(public: Any, r: float | None, rows: int = 8192) -> Vector:
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
-    """Soft thresholding at the noise that ``run`` would see for a covariance eig_min I (or I), plus the public term sqrt(k log d/m)."""
-    k = p.facts.get("k", p.d)
+    """l2 error of theta of length 1: soft thresholding at the noise that ``run`` would see for a covariance eig_min I (or I), plus the
+    public term sqrt(k log d/m)."""
+    public = math.sqrt(p.facts.get("k", p.d) * math.log(2 * p.d) / p.facts["m"]) if "m" in p.facts else 0.0
+    return float(noise_of(p, t, calibrated) + public)
+
+
+def noise_of(p: Problem, t: Tunables, calibrated: Any) -> float:
+    """The expected length of what noise and the threshold make of theta, before anything is shrunk."""
     sd = calibrated.scale("xy") / math.sqrt(p.n) / private.least_eigenvalue(p, t, 1.0)
-    public = math.sqrt(k * math.log(2 * p.d) / p.facts["m"]) if "m" in p.facts else 0.0
-    return float(math.sqrt(private.soft_risk(k, p.d, t.threshold * math.sqrt(2 * math.log(2 * p.d)))) * sd + public)
+    return float(math.sqrt(private.soft_risk(p.facts.get("k", p.d), p.d, t.threshold * math.sqrt(2 * math.log(2 * p.d)))) * sd)
+
+
+def warnings(p: Problem, t: Tunables, calibrated: Any) -> list[str]:
+    if (e := noise_of(p, t, calibrated)) <= 1.0:
+        return []
+    return [
+        f"noise makes an error of about {e:.3g} of a theta of length 1: the estimate is drawn towards 0, and being better than the zero "
+        f"vector needs about n = {p.n * e * e:.2g} records"
+    ]
 
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:

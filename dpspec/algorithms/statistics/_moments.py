@@ -48,7 +48,8 @@ def mechanism(p: Problem, t: Tunables, degree: int) -> noise.Noise:
     """For T_1, ..., T_degree (degree 1 or 2), and T_0 in front where it is private."""
     k, size = steps(p), degree + hidden(p)
     if hidden(p):
-        return noise.chosen(p, t, CubeNorm(k, size), DiscreteGaussian(k * math.sqrt(size) * (1 + 1e-12), size))
+        several = p.rows * k  # a unit's records move the sums one after the other
+        return noise.chosen(p, t, CubeNorm(several, size), DiscreteGaussian(several * math.sqrt(size) * (1 + 1e-12), size))
     euclidean = 2.0 * k if degree == 1 else k * REPLACED + 2  # each of two rounded T_2 is off by at most 1/2, and T_1 too
     return noise.chosen(p, t, CubeNorm(2 * k, size), DiscreteGaussian(euclidean, size))
 

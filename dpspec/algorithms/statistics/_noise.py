@@ -14,11 +14,11 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from dpspec.algorithms.card import Need, Problem, Source
-from dpspec.privacy.mechanisms.cube_norm import CubeNorm
+from dpspec.privacy.mechanisms.cube_norm import CubeBlocks, CubeNorm
 from dpspec.privacy.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpspec.privacy.mechanisms.staircase import Staircase, tread
 
-Noise: TypeAlias = Staircase | CubeNorm | DiscreteGaussian | DiscreteLaplace
+Noise: TypeAlias = Staircase | CubeNorm | CubeBlocks | DiscreteGaussian | DiscreteLaplace
 Kind: TypeAlias = Literal["pure", "gaussian"]
 
 #: The share of errors that an interval leaves out.
@@ -106,6 +106,8 @@ def law(noise: Noise, level: float, outside: float = OUTSIDE) -> Law:
             return _staircase(1, 1.0 / scale, outside)
         case CubeNorm():
             return _cube(scale, noise.size, outside)
+        case CubeBlocks():
+            return _cube(scale, noise.width, outside)
         case _:
             from scipy.stats import norm
 
@@ -165,6 +167,12 @@ def fine(n: float, size: float) -> float:
 def steps(values: Any, step: float, low: int, high: int) -> Any:
     """Whole numbers of steps, between the ends: a function of one record."""
     return np.clip(np.rint(np.asarray(values) / step), low, high).astype(np.int64)
+
+
+def total(whole: Any) -> int:
+    """The sum of int64 numbers, exact however many there are: where n is private there may be more records than any step allows for, and a
+    sum that went round the 64 bits would move by all of them for one record."""
+    return (int(np.sum(whole >> 26)) << 26) + int(np.sum(whole & (2**26 - 1)))
 
 
 def cut(total: Any) -> Any:

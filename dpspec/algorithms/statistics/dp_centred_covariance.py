@@ -58,6 +58,11 @@ CARD = Card(
 def accepts(p: Problem, t: Tunables) -> str | None:
     if p.task.what != "covariance":
         return f"it subtracts the mean; {p.task.what}(x) does not"
+    return fits(p)
+
+
+def fits(p: Problem) -> str | None:
+    """What dense second moments of bounded records need."""
     if p.d > symmetric.LARGEST:
         return f"it keeps dense {p.d} x {p.d} matrices; d is at most {symmetric.LARGEST}"
     if "x_l2" not in p.facts:
@@ -80,6 +85,14 @@ def augmented(x: symmetric.Matrix, a: float) -> symmetric.Matrix:
 
 
 def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
+    second, mean, error, reach = released(records, p, t, release)
+    raw = second - np.outer(mean, mean)
+    found = positive_part(raw) if t.psd == "on" else raw
+    return Estimate(found, {"mean": mean, "standard_error": error, "low": raw - reach * error, "high": raw + reach * error})
+
+
+def released(records: Rows, p: Problem, t: Tunables, release: Door) -> tuple[Any, Any, Any, float]:
+    """Second moment, mean, the standard errors of their difference, and how many of them an interval of 95 % has on each side."""
     planned = mechanism(p, t)
     a = t.a  # workers get a number
     value = symmetric.moment(records, lambda x, _: augmented(x, a), p.d + 1, p.n)
@@ -89,10 +102,8 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     second, mean = (drawn[:-1, :-1] + drawn[:-1, :-1].T) / 2 / share, drawn[:-1, -1] / t.a / share
     r = p.facts["x_l2"]
     mean = mean * min(1.0, r / max(float(np.linalg.norm(mean)), 1e-300))
-    raw = second - np.outer(mean, mean)
     error, reach = errors(p, t, planned, release.scale("moment"), second, mean, share)
-    found = positive_part(raw) if t.psd == "on" else raw
-    return Estimate(found, {"mean": mean, "standard_error": error, "low": raw - reach * error, "high": raw + reach * error})
+    return second, mean, error, reach
 
 
 def errors(

@@ -54,21 +54,25 @@ CARD = Card(
             "absolute-error",
             "explicit",
             "upper",
-            "(value_high - value_low)*log(40)/(n*epsilon)",
+            "(value_high - value_low)/2*q",
             "proved",
             HALF,
             probability="0.95",
             conditions="replace-one or zero-out",
+            where={"q": "the 0.95 quantile of the noise and the rounding in units of half the range, about 2*log(40)/(n*epsilon)"},
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "40*65536"},
     reads="sums",
     spread=True,
     spec="specs/statistics/dp-column-mean.dps",
+    contributions=True,
 )
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
+    if "auto" in p.facts:
+        return "the bounds of its column are auto, and it has to know them: dp-auto-bounds finds them"
     return noise.refused(p, t)
 
 
@@ -131,6 +135,13 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
         return {}
     half = noise.law(mechanism(p, t), calibrated.levels["mean"]).half / sums.steps(p) / p.n + 1 / sums.steps(p)
     return {HALF: half * (p.facts["value_high"] - p.facts["value_low"]) / 2}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    if sums.hidden(p):
+        return {}
+    half = noise.law(mechanism(p, t), calibrated.levels["mean"]).half / sums.steps(p) / p.n + 1 / sums.steps(p)
+    return {HALF: {"q": half}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

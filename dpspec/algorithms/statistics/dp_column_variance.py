@@ -47,6 +47,7 @@ CARD = Card(
     reads="sums",
     spread=True,
     spec="specs/statistics/dp-column-variance.dps",
+    contributions=True,
 )
 
 

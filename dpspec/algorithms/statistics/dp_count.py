@@ -3,7 +3,8 @@
     release c + Z, c the number of records that satisfy the condition, P(Z = z) proportional to e^(-epsilon |z|); discrete Gaussian under
     rho, mu.
 
-Sensitivity: a record satisfies the condition or not, so c moves by at most 1 under each relation, exactly. One draw.
+Sensitivity: a record satisfies the condition or not, so c moves by at most 1 under each relation, exactly, and by the number of records
+where a unit has several. One draw.
 
 Source: Ghosh, Roughgarden and Sundararajan 2009: discrete Laplace noise minimises the expected loss of every observer of a count, at pure
 epsilon. Canonne, Kamath and Steinke 2020 for the discrete Gaussian. With a delta the pure noise is compared with the Gaussian one by mean
@@ -38,11 +39,23 @@ CARD = Card(
     summary="How many records satisfy a condition, plus discrete Laplace noise (discrete Gaussian under rho and mu): exact integers.",
     needs=(noise.ONCE,),
     options=noise.OPTION,
-    bounds=(Bound("absolute-error", "explicit", "upper", "scale*log(40)", "proved", HALF, probability="0.95"),),
+    bounds=(
+        Bound(
+            "absolute-error",
+            "explicit",
+            "upper",
+            "q",
+            "proved",
+            HALF,
+            probability="0.95",
+            where={"q": "the 0.95 quantile of the noise, about scale*log(40)"},
+        ),
+    ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "8*65536"},
     reads="sums",
     spread=True,
     spec="specs/statistics/dp-count.dps",
+    contributions=True,
 )
 
 
@@ -51,7 +64,7 @@ def accepts(p: Problem, t: Tunables) -> str | None:
 
 
 def mechanism(p: Problem, t: Tunables) -> noise.Noise:
-    return noise.chosen(p, t, DiscreteLaplace(1.0), DiscreteGaussian(1.0))
+    return noise.chosen(p, t, DiscreteLaplace(float(p.rows)), DiscreteGaussian(float(p.rows)))
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:
@@ -59,13 +72,17 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 
 def run(records: Rows, p: Problem[Conditions], t: Tunables, release: Door) -> Estimate:
-    found = float(np.ravel(release.draw("count", np.array([p.oracle.count(records)]), sensitivity=1.0))[0])
+    found = float(np.ravel(release.draw("count", np.array([p.oracle.count(records)]), sensitivity=float(p.rows)))[0])
     law = noise.law(mechanism(p, t), release.level("count"))
     return Estimate(np.array([found]), {"standard_error": law.error, "low": max(found - law.half, 0.0), "high": max(found + law.half, 0.0)})
 
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     return {HALF: noise.law(mechanism(p, t), calibrated.levels["count"]).half}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return {HALF: {"q": noise.law(mechanism(p, t), calibrated.levels["count"]).half}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

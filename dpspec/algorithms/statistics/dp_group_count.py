@@ -3,9 +3,10 @@
     release the keys whose c_j + Z_j exceeds r, with that number: c_j the records of key j, Z_j discrete Laplace noise cut to [-r, r].
 
 Sensitivity: a record has one key or none, so where it is there or not one count moves by one; where it is replaced one falls and another
-rises: two keys. Which keys there are is private. A key without records can never be published, so looking only at those that are there
-tells nothing, and one whose only record comes or goes is named with probability delta a moved key: the whole delta of the budget is spent
-on that. Mechanism and proof: :class:`dpspec.privacy.mechanisms.keys.TruncatedKeys`. One draw of all keys, at the whole epsilon.
+rises: two keys. Where a unit has R records, the counts move by R in all, and all of it may be one key's. Which keys there are is private.
+A key without records can never be published, so looking only at those that are there tells nothing, and one whose only record comes or
+goes is named with probability delta a moved key: the whole delta of the budget is spent on that. Mechanism and proof:
+:class:`dpspec.privacy.mechanisms.keys.TruncatedKeys`. One draw of all keys, at the whole epsilon.
 
 Source: Desfontaines, Voss, Gipson and Mandayam 2022 (Theorem 1: how often a key may be named at most; Theorem 3: truncated noise does
 it). With one key a record no threshold names more: Laplace noise of all sizes over the smallest threshold that its tail allows names
@@ -36,25 +37,39 @@ CARD = Card(
     id="dp-group-count",
     title="Counts by key, for keys that nobody declared",
     family="statistics",
-    task="group-count",
+    task="grouped",
     models=("central",),
     guarantees=("approx",),
     sources=(Source("literature", "Desfontaines, Voss, Gipson and Mandayam 2022", "truncated geometric thresholding", ("1", "3")),),
     summary="Names the keys that enough records have, as often as (epsilon, delta) allows, each with a noisy count.",
     needs=(noise.ONCE,),
-    bounds=(Bound("largest-error", "explicit", "upper", "2*(scale*log(2/delta) + 1)", "proved", SURE),),
+    bounds=(
+        Bound(
+            "largest-error",
+            "explicit",
+            "upper",
+            "2*r",
+            "proved",
+            SURE,
+            where={"r": "reach of the noise, about scale*log(2/delta) + 1"},
+        ),
+    ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "48*n"},
     spec="specs/statistics/dp-group-count.dps",
+    contributions=True,
 )
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
-    return None
+    if p.task.what != "count":
+        return "it counts, and adds nothing up"
+    return "the keys are declared, and naming them costs nothing" if "cells" in p.facts else None
 
 
 def mechanism(p: Problem) -> TruncatedKeys:
     # a double at most the budget's delta, whatever its digits
-    return TruncatedKeys(1.0 if p.neighbours == "add-remove" else 2.0, math.nextafter(p.facts["delta"], 0.0))
+    delta = math.nextafter(p.facts["delta"], 0.0)
+    return TruncatedKeys(float(p.rows), delta, p.rows) if p.neighbours == "add-remove" else TruncatedKeys(2.0, delta)
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:
@@ -80,6 +95,10 @@ def run(records: Rows, p: Problem[Keys], t: Tunables, release: Door) -> Estimate
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     """A named key is off by the noise, at most r; one that is not has c + Z <= r, and c <= 2r."""
     return {SURE: 2.0 * mechanism(p).reach(calibrated.levels["keys"])[0]}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return {SURE: {"r": mechanism(p).reach(calibrated.levels["keys"])[0]}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -4,8 +4,8 @@
     Gaussian noise of l2 sensitivity D2.
 
 Sensitivity: a record is in one cell or in none, so where it is there or not c moves by one unit vector: D1 = D2 = 1. Where it is replaced
-(by a
-row of zeros too, which may be in a cell) one cell loses and another gains: D1 = 2, D2 = sqrt(2), not 2. One draw of all cells.
+(by a row of zeros too, which may be in a cell) one cell loses and another gains: D1 = 2, D2 = sqrt(2), not 2. Where a unit has R records
+all of them may be in one cell: D1 = D2 = R. One draw of all cells.
 
 Which of the two: the smaller mean error a cell, at the budget; Laplace at pure epsilon, Gaussian under rho and mu. Source: Ghosh,
 Roughgarden and
@@ -43,13 +43,31 @@ CARD = Card(
     needs=(noise.ONCE,),
     options=noise.OPTION,
     bounds=(
-        Bound("absolute-error", "explicit", "upper", "2/epsilon", "proved", EACH),
-        Bound("largest-error", "explicit", "upper", "scale*log(40*cells)", "proved", ALL, probability="0.95"),
+        Bound(
+            "absolute-error",
+            "explicit",
+            "upper",
+            "q",
+            "proved",
+            EACH,
+            where={"q": "the mean of |noise|, about 2/epsilon"},
+        ),
+        Bound(
+            "largest-error",
+            "explicit",
+            "upper",
+            "q",
+            "proved",
+            ALL,
+            probability="0.95",
+            where={"q": "the quantile of the noise at 0.05 over the number of cells, about scale*log(40*cells)"},
+        ),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "24*65536 + 8*cells"},
     reads="sums",
     spread=True,
     spec="specs/statistics/dp-histogram.dps",
+    contributions=True,
 )
 
 
@@ -58,8 +76,9 @@ def accepts(p: Problem, t: Tunables) -> str | None:
 
 
 def mechanism(p: Problem, t: Tunables) -> noise.Noise:
-    moved, cells = 1.0 if p.neighbours == "add-remove" else 2.0, int(p.facts["cells"])
-    euclidean = 1.0 if moved == 1 else math.nextafter(math.sqrt(2.0), 2.0)
+    replaced, cells = p.neighbours != "add-remove", int(p.facts["cells"])
+    moved = 2.0 if replaced else float(p.rows)
+    euclidean = math.nextafter(math.sqrt(2.0), 2.0) if replaced else moved
     return noise.chosen(p, t, DiscreteLaplace(moved, cells), DiscreteGaussian(euclidean, cells))
 
 
@@ -78,6 +97,11 @@ def run(records: Rows, p: Problem[Cells], t: Tunables, release: Door) -> Estimat
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     planned, level = mechanism(p, t), calibrated.levels["counts"]
     return {EACH: noise.law(planned, level).mean, ALL: noise.law(planned, level, noise.OUTSIDE / planned.size).half}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    planned, level = mechanism(p, t), calibrated.levels["counts"]
+    return {EACH: {"q": noise.law(planned, level).mean}, ALL: {"q": noise.law(planned, level, noise.OUTSIDE / planned.size).half}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -9,7 +9,8 @@ mechanism under rho and mu, where its bounded range costs epsilon^2/8). On tied 
 ends of its
 tie, so it is as sharp as a score by middle ranks, which is wrong where ties are unequal.
 
-Sensitivity of a score: max(p, 1 - p) where a record is there or not (p N and one of the two counts move), 1 where it is replaced.
+Sensitivity of a score: max(p, 1 - p) where a record is there or not (p N and one of the two counts move), 1 where it is replaced; times
+the number of records where a unit has several.
 
 Several: the middle one of the shares p_1 < ... < p_m first, then those below among the records below it and those above among the records
 above it, and so on: ceil(log2(m + 1)) draws. In a part with the shares (a, b) of all records p becomes (p - a)/(b - a). A record at the
@@ -76,6 +77,7 @@ CARD = Card(
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "48*131072"},
     reads="sums",
     spec="specs/statistics/dp-quantile.dps",
+    contributions=True,
 )
 
 
@@ -160,7 +162,7 @@ def relative(part: Part, shares: tuple[Fraction, ...]) -> Fraction:
 def sensitivity(p: Problem, t: Tunables, parts: list[Part], copies: int) -> float:
     """Of all rows of a draw together, in weights of a piece; quotients of the scores are rounded by less than what is added."""
     steepest = max(max(q, 1 - q) for q in (relative(part, fractions(p)) for part in parts))
-    moved = steepest if p.neighbours == "add-remove" else Fraction(1) if len(parts) == 1 else 2 * steepest
+    moved = steepest * p.rows if p.neighbours == "add-remove" else Fraction(1) if len(parts) == 1 else 2 * steepest
     return float(moved * copies) * (1 + 2.0**-40) + 2.0**-50 * copies * noise.ROOM * p.n * len(parts)
 
 

@@ -4,10 +4,9 @@
     epsilon, discrete Gaussian noise under rho and mu.
 
 Sensitivity, in steps and exact, for ends lo <= k_i <= hi: max(|lo|, |hi|) where a record is there or not, hi - lo where it is replaced (a
-row
-of zeros is a record of the interval). One draw. The step is the author's, ``step = 1`` for a column of integers, whose sum is then exact
-but for
-the noise; left open it is a power of two so fine that n roundings stay far below the noise.
+row of zeros is a record of the interval); times the number of records where a unit has several. One draw. The step is the author's,
+``step = 1`` for a column of integers, whose sum is then exact but for the noise; left open it is a power of two so fine that n roundings
+stay far below the noise.
 
 Source: Geng and Viswanath 2014: staircase noise minimises the mean absolute error at a given sensitivity (4 % below Laplace at epsilon 1, a
 factor e^(epsilon/2)/epsilon at large epsilon); with sensitivity 1 it is discrete Laplace noise. With a delta it is compared with Gaussian
@@ -46,11 +45,23 @@ CARD = Card(
     needs=(noise.CLIPPED,),
     tunables={"step": Tunable("0", "what numbers are multiples of, 1 for integers; 0: as fine as n allows", minimum=0.0, maximum=1e100)},
     options=noise.OPTION,
-    bounds=(Bound("absolute-error", "explicit", "upper", "(value_high - value_low)*log(40)/epsilon", "proved", HALF, probability="0.95"),),
+    bounds=(
+        Bound(
+            "absolute-error",
+            "explicit",
+            "upper",
+            "q",
+            "proved",
+            HALF,
+            probability="0.95",
+            where={"q": "the 0.95 quantile of the noise and the rounding, about (value_high - value_low)*log(40)/epsilon"},
+        ),
+    ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "24*65536"},
     reads="sums",
     spread=True,
     spec="specs/statistics/dp-sum.dps",
+    contributions=True,
 )
 
 
@@ -69,6 +80,8 @@ def ends(p: Problem, t: Tunables) -> tuple[int, int]:
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
+    if "auto" in p.facts:
+        return "the bounds of its column are auto, and it has to know them: dp-auto-bounds finds them"
     if not 1e-150 < largest(p) < 1e150:
         return "its interval has ends beyond 1e150, or below 1e-150: declare it in other units"
     if t.step and largest(p) / t.step * noise.ROOM * p.n > noise.MOST:
@@ -82,7 +95,7 @@ def accepts(p: Problem, t: Tunables) -> str | None:
 def sensitivity(p: Problem, t: Tunables) -> float:
     """In steps."""
     low, high = ends(p, t)
-    return float(max(abs(low), abs(high)) if p.neighbours == "add-remove" else high - low)
+    return float(p.rows * max(abs(low), abs(high)) if p.neighbours == "add-remove" else high - low)
 
 
 def mechanism(p: Problem, t: Tunables) -> noise.Noise:
@@ -106,7 +119,7 @@ def run(records: Rows, p: Problem[Column], t: Tunables, release: Door) -> Estima
     column = p.oracle
 
     def part(x: Any, y: Any) -> int:
-        return int(noise.steps(numbers(column, x, y), s, low, high).sum())
+        return noise.total(noise.steps(numbers(column, x, y), s, low, high))
 
     total = sum(each(records, ROWS, part))
     drawn = release.draw("sum", np.array([noise.cut(total)], dtype=np.int64), sensitivity=sensitivity(p, t))
@@ -116,6 +129,10 @@ def run(records: Rows, p: Problem[Column], t: Tunables, release: Door) -> Estima
 
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     return {HALF: law(p, t, calibrated.levels["sum"]).half}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return {HALF: {"q": law(p, t, calibrated.levels["sum"]).half}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

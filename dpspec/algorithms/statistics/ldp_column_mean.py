@@ -41,6 +41,8 @@ CARD = Card(
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:
+    if "auto" in p.facts:
+        return "the bounds of its column are auto, and it has to know them: dp-auto-bounds finds them"
     return None
 
 

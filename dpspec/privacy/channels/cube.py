@@ -11,8 +11,8 @@ import numpy as np
 
 from dpspec.numeric.norms import check_size
 from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, clip_cube, from_coth, rows
+from dpspec.privacy.mechanism import Family, Norm
 from dpspec.privacy.noise import Array, NoiseSource
-from dpspec.privacy.schedule import Family, Norm
 
 
 @dataclass(frozen=True, slots=True)

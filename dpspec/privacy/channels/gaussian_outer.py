@@ -10,8 +10,8 @@ import numpy as np
 
 from dpspec.numeric.norms import check_size, clip_rows, lengths
 from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, rows
+from dpspec.privacy.mechanism import Family, Norm
 from dpspec.privacy.noise import Array, NoiseSource
-from dpspec.privacy.schedule import Family, Norm
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from dpspec.numeric.norms import check_size, clip_rows, lengths
-from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, rows
+from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, plain, rows
+from dpspec.privacy.mechanism import Family, Norm
 from dpspec.privacy.noise import Array, NoiseSource
-from dpspec.privacy.schedule import Family, Norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,7 @@ class VectorAccumulator:
 
     def add(self, x: Array, y: Array | None = None) -> None:
         channel, step = self._channel, block_rows(self._channel.dim, 1 << 18)
-        whole = x if isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype == np.float64 and x.shape[1] == channel.dim else None
-        if whole is None:
-            whole, _ = rows(x, channel.dim)
+        whole = plain(x, channel.dim)
         for start in range(0, whole.shape[0], step):
             block = whole[start : start + step]
             found = lengths(block)

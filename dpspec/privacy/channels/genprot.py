@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from dpspec.numeric.norms import check_size
 from dpspec.privacy.channels.protocol import Records, check_level, check_scale, clip_cube, rows
+from dpspec.privacy.mechanism import Family, Norm
 from dpspec.privacy.noise import Array, Integers, NoiseSource
-from dpspec.privacy.schedule import Family, Norm
 
 
 def window_epsilon(half: float, length: int) -> float:

@@ -12,9 +12,9 @@ from typing import ClassVar
 import numpy as np
 
 from dpspec.numeric.norms import check_size, directions
-from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, rows
+from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, plain, rows
+from dpspec.privacy.mechanism import Family, Norm
 from dpspec.privacy.noise import Array, Bools, NoiseSource, down, keep_threshold
-from dpspec.privacy.schedule import Family, Norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +137,8 @@ class PrivUnit:
 
     def _direct(self, v: Array, inside: Bools, cap: Cap, noise: NoiseSource) -> Array:
         """<u, v> by inversion of its law, the rest of u uniform in the orthogonal sphere."""
-        from scipy.special import betaincinv
-
-        shape = (self.dim - 1) / 2.0
         uniform = noise.uniform(v.shape[0])
-        # (1 - <u, v>)/2 is Beta(shape, shape) below (1 - gamma)/2 inside the cap
-        quantile = np.where(inside, uniform * cap.mass, cap.mass + uniform * (1.0 - cap.mass))
-        t = 1.0 - 2.0 * betaincinv(shape, shape, quantile)
+        t = self._heights(np.where(inside, uniform * cap.mass, cap.mass + uniform * (1.0 - cap.mass)))
         u = noise.directions(v.shape[0], self.dim)
         u = directions(u - np.einsum("ij,ij->i", u, v)[:, None] * v)[0]
         u *= np.sqrt(np.maximum(0.0, 1.0 - t * t))[:, None]
@@ -176,10 +171,46 @@ class PrivUnit:
         return mean
 
     def sample_mean(self, records: Records, level: float, noise: NoiseSource) -> Array:
-        """Block by block; no cheaper exact law is known."""
-        x, _ = rows(records, self.dim)
-        total, step = np.zeros(self.dim), block_rows(self.dim)
+        """The mean of n reports from its law, of which no report is drawn by itself.
+
+        A report's density is inside/P in the cap and (1 - inside)/(1 - P) <= inside/P outside it: with probability
+        (1 - inside)/(1 - P) it is uniform on the sphere, whatever the record, otherwise uniform on the cap.
+        :mod:`dpspec.privacy.channels._sphere` adds both kinds.
+        """
+        from dpspec.privacy.channels import _sphere
+
+        x, cap = plain(records, self.dim), self.cap(level)
+        total, free, step = np.zeros(self.dim), 0, block_rows(self.dim, 1 << 21)
+        everywhere = min(1.0, float(1 - cap.inside) / (1.0 - cap.mass))
         for start in range(0, x.shape[0], step):
-            total += self._reports(x[start : start + step], level, noise).sum(axis=0)
-        mean: Array = total * (self.scale(level) / x.shape[0])
-        return mean
+            block = x[start : start + step]
+            drawn = noise.bernoulli(1.0 - everywhere, len(block))
+            z, norms = directions(block[drawn])
+            z[~z.any(axis=1), 0] = 1.0  # a record that is 0 takes the first axis, with a fair sign
+            shares = np.where(norms.finite, norms.shares(self.radius), 0.0)
+            sign = np.where(noise.bernoulli(0.5 + shares / 2.0, len(z)), 1.0, -1.0)
+            z *= sign[:, None]
+            total += _sphere.sum_around(z, self._inside(len(z), cap, noise), noise)
+            free += len(block) - len(z)
+        total += _sphere.isotropic_sum(free, self.dim, noise)
+        return np.asarray(total * (self.scale(level) / x.shape[0]))
+
+    def _inside(self, users: int, cap: Cap, noise: NoiseSource) -> Array:
+        """<u, v> of uniform points of the cap, (users,): by rejection where one of five fits, otherwise by inversion."""
+        from dpspec.privacy.channels import _sphere
+
+        if cap.height < 0 or cap.mass < 0.1:
+            return self._heights(noise.uniform(users) * cap.mass)
+        found = np.abs(_sphere.cosines(self.dim, users, noise))
+        left = np.flatnonzero(found < cap.height)
+        while left.size:
+            found[left] = np.abs(_sphere.cosines(self.dim, left.size, noise))
+            left = left[found[left] < cap.height]
+        return np.asarray(found)
+
+    def _heights(self, mass: Array) -> Array:
+        """The heights above which caps have these probabilities: (1 - <u, v>)/2 of a uniform u is Beta(shape, shape)."""
+        from scipy.special import betaincinv
+
+        shape = (self.dim - 1) / 2.0
+        return np.asarray(1.0 - 2.0 * betaincinv(shape, shape, mass))

@@ -14,8 +14,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from dpspec.numeric.norms import SMALLEST, OutOfRange, clip_rows, lengths
+from dpspec.privacy.mechanism import Mechanism
 from dpspec.privacy.noise import Array, NoiseSource
-from dpspec.privacy.schedule import Mechanism
 
 Records: TypeAlias = Any  # Array, or (Array, Array) for channels of pairs
 
@@ -89,6 +89,13 @@ def rows(records: Any, dim: int) -> tuple[Array, bool]:
     if bad.any():
         x[bad] = 0.0
     return x, single
+
+
+def plain(records: Any, dim: int) -> Array:
+    """The records as a (users, dim) array to be read alone: the caller's own where it is one already, NaN and infinity as they are."""
+    if isinstance(records, np.ndarray) and records.ndim == 2 and records.dtype == np.float64 and records.shape[1] == dim:
+        return records
+    return rows(records, dim)[0]
 
 
 def numbers(records: Any, users: int) -> Array:

@@ -12,8 +12,8 @@ import numpy as np
 
 from dpspec.privacy.channels.categories import check_categories, check_tellable, codes
 from dpspec.privacy.channels.protocol import Records, check_level
+from dpspec.privacy.mechanism import Family, Norm
 from dpspec.privacy.noise import Array, Bools, Integers, NoiseSource, down
-from dpspec.privacy.schedule import Family, Norm
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,57 @@ class CubeNorm(Drawn):
         return array.astype(np.int64) + drawn.reshape(array.shape)
 
 
+@dataclass(frozen=True, slots=True)
+class CubeBlocks(Drawn):
+    """``blocks`` vectors of ``width`` integers, each with noise of its own, P(z) proportional to exp(-|z|_inf/b): epsilon-DP with
+    epsilon = sensitivity/b. Level = epsilon.
+
+    ``sensitivity``: the sum over blocks of how far a unit moves them in l_inf, which is the norm whose K-norm mechanism this is. Blocks
+    are groups of records, and a record is in one of them. Source: Hardt and Talwar 2010 (the K-norm mechanism).
+    """
+
+    sensitivity: float
+    width: int
+    blocks: int
+    kind: ClassVar[str] = "cube-blocks"
+    family: ClassVar[Family] = "pure"
+    norm: ClassVar[Norm] = "linf"
+    reference: ClassVar[str] = "Hardt and Talwar 2010, the K-norm mechanism with a sum of cubes' norms"
+
+    def __post_init__(self) -> None:
+        check_positive(sensitivity=self.sensitivity, width=self.width, blocks=self.blocks)
+
+    @property
+    def size(self) -> int:
+        return self.width * self.blocks
+
+    @property
+    def one(self) -> CubeNorm:
+        """The noise of one block."""
+        return CubeNorm(self.sensitivity, self.width)
+
+    def scale(self, level: float) -> float:
+        return self.one.scale(level)
+
+    def spent(self, noise: Mapping[str, float]) -> float:
+        """epsilon = sensitivity/b."""
+        return self.sensitivity / noise["scale"]
+
+    def check(self, value: Any) -> str | None:
+        return _check_integers(value, self.size)
+
+    def distance(self, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
+        apart = np.abs(np.asarray(one, dtype=float) - np.asarray(other, dtype=float)).reshape(self.blocks, self.width)
+        return math.fsum(apart.max(axis=1))
+
+    def apply(self, value: Any, level: float, noise: NoiseSource) -> Integers:
+        array = np.asarray(value)
+        scale = math.nextafter(self.scale(level), math.inf)
+        drawn = np.concatenate([sample(scale, self.width, noise) for _ in range(self.blocks)])
+        found: Integers = array.astype(np.int64) + drawn.reshape(array.shape)
+        return found
+
+
 def sample(scale: float, size: int, noise: NoiseSource) -> Integers:
     """z with P(z) proportional to exp(-|z|_inf/scale) on the integer vectors of ``size`` entries; exact in the secure source.
 

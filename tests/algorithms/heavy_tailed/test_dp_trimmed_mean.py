@@ -154,3 +154,22 @@ def test_who_is_refused():
     assert "interval" in str(module.accepts(p, tunables(module, p, low=3, m=5)))
     assert "2^-16" in str(module.accepts(p, tunables(module, p, smoothing=1e-6)))
     assert "second moment" in str(module.accepts(problem(100, moment_order_x=1.5), t))
+
+
+def test_published_shows_that_the_printed_noise_has_no_finite_epsilon():
+    """The scale shown is that of equal records. With one record at 10^k outputs beyond 10^(k/2) have a probability that grows to 1, and
+    without it those beyond 10^6 one below any delta."""
+    p, delta = problem(n=4000, d=1, epsilon=1.0, delta=1e-6), 1e-6
+    t = tunables(module, p, m=50)
+    (line,) = module.published(p, t, Budget(epsilon="1", delta="1e-6"))
+    assert line.epsilon == math.inf
+    root = math.sqrt(2 * math.log(1e6) + 2) - math.sqrt(2 * math.log(1e6))
+    sinh = np.sinh(np.random.default_rng(0).normal(size=400_000))
+    noise = (t.high - t.low) * math.exp(-50 * root**2 / 16) * 4 / root * sinh
+    assert line.scale == pytest.approx(noise.std(), rel=0.05)
+    far = [2 * norm.sf(math.asinh(10 ** (k / 2) / (10.0**k / 3900 * 4 / root))) for k in (6, 9, 12)]
+    near = 2 * norm.sf(math.asinh(1e6 / ((t.high - t.low) * 4 / root)))
+    assert near < delta
+    assert far[0] < far[1] < far[2]
+    assert far[2] > 0.99
+    assert module.published(p, t, Budget(epsilon="1")) == ()

@@ -96,3 +96,17 @@ def test_who_is_refused():
     assert "trimmed at either end" in str(module.accepts(p, tunables(module, p, m=60)))
     assert "public" in str(module.accepts(risk(100, 2, neighbours="add-remove"), tunables(module, p)))
     assert "lower order" in str(module.accepts(risk(100, 2, moment_order_gradient=1.5), tunables(module, p)))
+
+
+def test_published_shows_what_both_printed_calibrations_spend():
+    """With the printed bound no epsilon is finite; with the exact one the printed epsilon~ = 2 epsilon costs rho + 2 sqrt(rho
+    log(1/delta)), rho = (2 epsilon)^2/2. At (1, 1e-5) that is 11.6."""
+    p = risk(4000, 2, epsilon=1.0, delta=1e-5, moment_bound_gradient=15.0)
+    t = tunables(module, p, T=4)
+    first, second = module.published(p, t, Budget(epsilon="1", delta="1e-5"))
+    assert first.epsilon == math.inf
+    rho = 2.0
+    assert second.epsilon == pytest.approx(rho + 2 * math.sqrt(rho * math.log(1e5)))
+    assert second.epsilon == pytest.approx(11.6, abs=0.01)
+    assert second.scale < first.scale  # a larger budget, less noise
+    assert module.published(p, t, Budget(epsilon="1")) == ()

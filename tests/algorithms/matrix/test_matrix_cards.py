@@ -8,8 +8,6 @@ from dpspec.algorithms.registry import cards, get
 from dpspec.compiler.passes import compile_draft
 from dpspec.executor.study import study
 from dpspec.lang.source import parse_text
-from dpspec.spec.expr import evaluate
-from dpspec.symbolic.bounds import BoundExpr
 
 FAMILY = {c.id: c for c in cards() if c.family == "matrix"}
 LOCAL = """\
@@ -86,48 +84,11 @@ def test_auto_finds_an_algorithm_for_every_matrix_task(what: str) -> None:
     assert draft.releases[0].module.CARD.family == "matrix"
 
 
-def test_rates_and_lower_bounds_reach_the_study() -> None:
+def test_rates_reach_the_study_and_lower_bounds_of_other_budgets_do_not() -> None:
     text = LOCAL.replace("trials 2", "vary n in [20_000, 80_000, 320_000]\n  trials 4").replace("rank = 2", "rank = 2, gap = 0.1")
     text = text.replace("release out", "assume\n  eigenvalues in [0.01, 0.21] of x\n\nrelease out")
     body = study(parse_text(text, surface="dps"), workers=1).to_json()
-    assert all(p["lower_bounds"] for p in body["points"])
+    assert not any(p["lower_bounds"] for p in body["points"])  # of pure budgets at epsilon <= 1/2
     assert all(p["reference_error"]["mean"] < p["error"]["mean"] for p in body["points"])
     assert all(p["bound"]["holds"] is not False for p in body["points"])
     assert body["rates"][0]["measured"] == pytest.approx(-0.5, abs=0.15)
-
-
-def test_expressions_of_the_explicit_bounds_are_the_values() -> None:
-    """Where the card writes an explicit bound out, the module computes the same number."""
-    from dpspec.compiler.bound import environment
-    from dpspec.lang.source import parse_expr, parse_text
-    from tests.conformance.cases import ROOT
-
-    checked = 0
-    for id in (
-        "ldp-pca-gaussian",
-        "ldp-sparse-pca-fantope",
-        "dp-thresholding",
-        "ldp-thresholding",
-        "dp-covariance-gaussian",
-        "ldp-precision",
-    ):
-        module = get(id)
-        text = (ROOT / module.CARD.spec).read_text().replace("by dp-thresholding", "by dp-thresholding with level = declared")
-        draft = compile_draft(parse_text(text, surface="dps"))
-        release = draft.releases[0]
-        env = environment(release)
-        for b in release.bounds:
-            if b.kind != "explicit" or b.value is None:
-                continue
-            names = {**env, "eig_max": env.get("eig_max", 1.0)}
-            written = float(evaluate(parse_expr(b.expression), names))
-            if id == "dp-covariance-gaussian" and b.measure == "operator-error":
-                written *= 2  # psd = on
-            cap = 2**0.5 if b.measure == "subspace-distance" else float("inf")
-            assert b.value <= min(written, cap) * (1 + 1e-9), (id, b.measure)
-            assert b.value >= 0.8 * min(written, cap), (id, b.measure)
-            checked += 1
-        for b in module.CARD.bounds:
-            if b.kind == "order":
-                assert BoundExpr(parse_expr(b.expression), "order")
-    assert checked >= 6

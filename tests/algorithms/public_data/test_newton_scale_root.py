@@ -131,9 +131,9 @@ def test_every_prediction_gives_some_finite_scale(u):
 
 
 def test_the_search_reads_public_numbers_alone():
-    """Its arguments are predictions on public records and functions: no label, no record, and no start to choose."""
+    """Its arguments are predictions on public records, functions and a number made of releases: no label, no record, no start to choose."""
     for f in (root.score, root.stein, root.solve):
-        assert set(inspect.signature(f).parameters) <= {"u", "f", "slope", "left", "together"}
+        assert set(inspect.signature(f).parameters) <= {"u", "f", "slope", "left", "together", "energy"}
     u = 0.2 * U
     first, second = (root.solve(root.score(u, expit)) for _ in range(2))
     assert first == second

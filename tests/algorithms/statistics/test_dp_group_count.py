@@ -136,11 +136,11 @@ def test_a_csv_with_words_beside_the_features(tmp_path: Path) -> None:
     assert record.outputs["shops"]["name"].tolist() == ["7", "X"]
 
 
-def test_declared_levels_have_a_histogram_and_pure_budgets_no_unknown_keys(tmp_path: Path) -> None:
+def test_declared_levels_cost_no_delta_and_pure_budgets_have_no_unknown_keys(tmp_path: Path) -> None:
     text = SPEC.format(what="count group by age", neighbours="add-remove").replace("d = 1", "d = 2")
     (tmp_path / "levels.dps").write_text(text.replace("  x in", '  encode age as levels("a", "b")\n  x in'))
-    with pytest.raises(dpspec.SpecError, match="declared"):
-        dpspec.plan(tmp_path / "levels.dps")
+    levels = dpspec.plan(tmp_path / "levels.dps")
+    assert (levels.guarantee.kind, levels.draft.releases[0].module.CARD.id) == ("pure", "dp-group-levels")
     (tmp_path / "pure.dps").write_text(SPEC.format(what="count group by shop", neighbours="add-remove").replace(", delta = 1e-4", ""))
     with pytest.raises(dpspec.SpecError):
         dpspec.plan(tmp_path / "pure.dps")
