@@ -200,10 +200,13 @@ def _gaussian(w: Workload, tables: Any, steps: int, planned: Any, release: Door,
     for a in used:
         b = next(b for b in w.tables if set(a) <= set(b))
         margin = tables[b].sum(axis=tuple(i for i, j in enumerate(b) if j not in a)).astype(np.int64)
+        largest = math.prod(int(np.abs(bases[i]).max()) for i in a) * weights[a]
+        if int(margin.sum()) * largest >= 2**62:  # more records than n says: nothing may go round 64 bits, and Python's numbers do not
+            margin = np.array(margin.tolist(), dtype=object)
         for axis, i in enumerate(a):
             margin = np.moveaxis(np.tensordot(bases[i], margin, axes=(1, axis)), 0, axis)
         handed.append(np.ravel(margin) * weights[a])
-    numbers = noise.cut(np.concatenate(handed))
+    numbers = np.asarray(noise.cut(np.concatenate(handed)), dtype=np.int64)
     drawn = np.asarray(release.draw("tables", numbers, sensitivity=planned.sensitivity), dtype=np.float64)
     found: dict[Chosen, Any] = {a: np.zeros(w.shape(a)) for a in w.parts}
     start = 0

@@ -15,6 +15,7 @@ import pytest
 
 import dpspec
 from dpspec.algorithms.statistics import _noise as whole_numbers
+from dpspec.algorithms.statistics import dp_marginals as marginals
 from dpspec.audit import audit
 from dpspec.compiler.diff import compare, verdict
 from dpspec.compiler.passes import compile_draft
@@ -488,3 +489,16 @@ def test_no_word_for_a_unit_pretends_to_be_a_column() -> None:
     with pytest.raises(dpspec.SpecError) as found:
         parse_text(text.replace("  at most 3 rows, 2 groups a person\n", ""), surface="dps")
     assert {d.code for d in found.value.diagnostics} == {"DP151"}
+
+
+def test_contrasts_of_tables_do_not_go_round_the_integers() -> None:
+    """Under add-remove 2 records may be declared and 2^18 come: one more moves what is handed on by one record's sensitivity at most."""
+    work, steps, handed = marginals.Workload((2, 2, 2), 3), 2**13, []
+    door = SimpleNamespace(draw=lambda name, value, **said: handed.append(np.asarray(value)) or np.asarray(value, dtype=float))
+    for n in (0, 1, *range(185_000, 190_000, 50), 2**18):
+        table = np.zeros((2, 2, 2))
+        table[0, 0, 0] = n
+        marginals._gaussian(work, dict.fromkeys(work.tables, table), steps, SimpleNamespace(sensitivity=1.0), door, False)
+    rising = np.array(handed, dtype=float)
+    assert np.linalg.norm(rising[1] - rising[0]) <= marginals.moved(work, steps, False)
+    assert (rising[2:] == np.sign(rising[1]) * 2.0**52).all()
