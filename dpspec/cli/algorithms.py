@@ -112,7 +112,7 @@ def _measures(format: Format) -> None:
     """Each task with its measures: the first is what a study measures where no target says otherwise."""
     from dpspec.tasks.registry import tasks
 
-    found = [
+    found: list[dict[str, Any]] = [
         {
             "task": t.words[-1],
             "measures": [{"name": m.name, "is": " ".join((m.of.__doc__ or "").split()), "needs": m.needs} for m in t.measures],
