@@ -46,8 +46,8 @@ class Network(Objective):
     def size(self, features: int) -> int:
         return self.width * (features + int(self.outputs))
 
-    def _inputs(self, w: Vector, x: Any) -> list[Any]:
-        """Margins, (rows,) each, and output weights."""
+    def _inputs(self, w: Vector, x: Any) -> Any:
+        """A list of margins, (rows,) each, and output weights."""
         matrix = w.reshape(self.width, -1)
         W = np.ascontiguousarray(matrix[:, :-1]) if self.outputs else matrix
         if self.alone:
