@@ -25,6 +25,7 @@ WHOLE = {
     "dpspec/measures/": STUDY,
     "dpspec/executor/summary.py": STUDY,
     "dpspec/data/laws.py": STUDY,
+    "dpspec/data/refute_loss.py": STUDY,
     "dpspec/privacy/pld.py": PUBLIC,
     "dpspec/privacy/search.py": PUBLIC,
     "dpspec/privacy/spent.py": PUBLIC,
