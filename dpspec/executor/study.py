@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -19,7 +18,7 @@ from dpspec.compiler.plan import meaning
 from dpspec.executor.design import Design, Point, design
 from dpspec.executor.record import StudyResult, environment, write_json
 from dpspec.executor.trial import Cell, CellResult, compiled, forget_real
-from dpspec.executor.workers import Execute, alone, processes
+from dpspec.executor.workers import Execute, alone, cores, processes
 from dpspec.lang.source import Parsed
 from dpspec.spec.diagnostics import SpecError
 from dpspec.tasks.registry import of as task_of
@@ -63,6 +62,7 @@ def study(
     out: Path | str | None = None,
     workers: int | None = None,
     engine: str = "local",
+    scheduler: str | None = None,
     memory: Any = None,
     progress: Progress | None = None,
 ) -> StudyResult:
@@ -70,8 +70,8 @@ def study(
 
     ``trials``, ``seed``, ``vary`` (numbers or expression text by name) and ``compare`` override the spec's ``study`` block.
     ``until``: go on at each point until half the 95% interval of its mean error is at most this share of the mean, for at least 20
-    trials and at most ``trials`` (1000 when left out). ``out``: where finished cells are kept. ``memory``: (x, y) for a spec ``from
-    memory``. ``progress(what, done, total)`` after each cell.
+    trials and at most ``trials`` (1000 when left out). ``scheduler``: its address (``engine="dask"``).
+    ``out``: where finished cells are kept. ``memory``: (x, y) for a spec ``from memory``. ``progress(what, done, total)`` after each cell.
 
     Raises SpecError when a point has no plan, or the data are private (DP410); :class:`Interrupted` on Ctrl-C.
     """
@@ -95,7 +95,7 @@ def study(
     total = sum(len(cells) for cells in points)
     interrupted = False
     try:
-        with _engine(engine, workers, total, memory) as execute:
+        with _engine(engine, workers, total, memory, scheduler) as execute:
             while wanted := _wanted(points, done, folder, until):
                 for i, result in execute([cell for _, cell in wanted]):
                     name, _ = wanted[i]
@@ -115,12 +115,12 @@ def study(
     return summary
 
 
-def _engine(engine: str, workers: int | None, cells: int, memory: Any) -> AbstractContextManager[Execute]:
-    count = min(workers or os.cpu_count() or 1, cells)
+def _engine(engine: str, workers: int | None, cells: int, memory: Any, scheduler: str | None) -> AbstractContextManager[Execute]:
+    count = min(workers or cores(), cells)
     if engine == "dask":
         from dpspec.executor.clusters import dask_tasks
 
-        return dask_tasks(memory, workers)
+        return dask_tasks(memory, workers, scheduler)
     return alone(memory) if count <= 1 or memory is not None else processes(count, at_once=workers is not None)
 
 

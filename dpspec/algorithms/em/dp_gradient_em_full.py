@@ -138,6 +138,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*(n*d + 12*262144)"},
+    reads="passes",
     spec="specs/em/dp-gradient-em-full.dps",
 )
 

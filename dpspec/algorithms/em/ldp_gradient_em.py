@@ -141,6 +141,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n", "rounds": "T", "bits_per_user": "64*d", "memory_bytes": "8*(n*d + 12*(32768 + 64*d))"},
+    reads="passes",
     spec="specs/em/ldp-gradient-em.dps",
 )
 

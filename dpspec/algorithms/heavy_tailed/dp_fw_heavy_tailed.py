@@ -176,6 +176,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n", "rounds": "T", "memory_bytes": "8*(n*(d + 1) + 12*262144)"},
+    reads="parts",
     spec="specs/heavy_tailed/dp-fw-heavy-tailed.dps",
 )
 

@@ -181,6 +181,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*d", "memory_bytes": "8*12*(32768 + 64*d)"},
+    reads="sums",
     spec="specs/heavy_tailed/ldp-heavy-tailed-mean.dps",
 )
 

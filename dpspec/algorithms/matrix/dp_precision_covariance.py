@@ -203,6 +203,8 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "80*d*d"},
+    reads="sums",
+    spread=True,
     spec="specs/matrix/dp-precision-covariance.dps",
 )
 

@@ -132,6 +132,8 @@ CARD = Card(
         Fault("000, proof of Theorem 6.3.1: (6.3.5)", "Lemma 6.3.5", "docs/faults.md#numbers-of-references", "text"),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "80*d*d"},
+    reads="sums",
+    spread=True,
     spec="specs/matrix/dp-precision-output.dps",
 )
 

@@ -146,6 +146,8 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "40*d*d"},
+    reads="sums",
+    spread=True,
     spec="specs/matrix/dp-thresholding.dps",
 )
 

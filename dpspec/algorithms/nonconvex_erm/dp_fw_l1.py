@@ -161,6 +161,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*n*(features + 1)"},
+    reads="passes",
     spec="specs/nonconvex_erm/dp-fw-l1.dps",
     margins="several",
 )

@@ -136,6 +136,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "2*n*T", "rounds": "T", "memory_bytes": "8*n*(features + 1) + 8*d^2"},
+    reads="passes",
     spec="specs/nonconvex_erm/dp-gd-so.dps",
     margins="network",
 )

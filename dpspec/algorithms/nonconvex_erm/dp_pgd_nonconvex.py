@@ -206,6 +206,8 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*n*(features + 1)"},
+    reads="passes",
+    spread=True,
     spec="specs/nonconvex_erm/dp-pgd-nonconvex.dps",
     margins="several",
 )

@@ -137,6 +137,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "2*T*b", "rounds": "T", "memory_bytes": "8*n*(features + 1) + 8*d^2"},
+    reads="rows",
     spec="specs/nonconvex_erm/dp-str.dps",
     margins="network",
 )

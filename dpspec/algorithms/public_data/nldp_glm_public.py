@@ -172,6 +172,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*(d*(d + 1)/2 + d)", "memory_bytes": "8*(m*d + 2*d*d)"},
+    reads="sums",
     spec="specs/public_data/nldp-glm-public.dps",
 )
 

@@ -126,6 +126,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*(n*(d + 1) + 3*d)"},
+    reads="passes",
     spec="specs/sparse/dp-iht.dps",
 )
 

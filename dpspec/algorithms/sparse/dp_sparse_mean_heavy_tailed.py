@@ -84,6 +84,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n", "rounds": "1", "memory_bytes": "8*(n*d + 12*262144)"},
+    reads="sums",
     spec="specs/sparse/dp-sparse-mean-heavy-tailed.dps",
 )
 

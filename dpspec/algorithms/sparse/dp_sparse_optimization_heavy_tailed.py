@@ -149,6 +149,7 @@ CARD = Card(
         Fault("003 abstract and Remark 4: k^3, k^2", "misprints of k^(3/2)", "docs/faults.md#one-exponent", "text"),
     ),
     cost={"gradients": "n", "rounds": "T", "memory_bytes": "8*(n*(d + 1) + 12*262144)"},
+    reads="parts",
     spec="specs/sparse/dp-sparse-optimization-heavy-tailed.dps",
 )
 

@@ -189,6 +189,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n", "rounds": "T", "bits_per_user": "64*d", "memory_bytes": "8*65536*d"},
+    reads="parts",
     spec="specs/sparse/ldp-iht.dps",
 )
 

@@ -131,6 +131,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n", "rounds": "T", "bits_per_user": "64*d", "memory_bytes": "8*8192*d"},
+    reads="parts",
     spec="specs/sparse/ldp-iht-nonlinear.dps",
 )
 
