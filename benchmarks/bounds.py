@@ -1,10 +1,10 @@
-"""Every bound of the gallery with its number, the number of its code and what is measured: ``python -m benchmarks.bounds [FAMILY ...]``.
+"""Every bound of the gallery, its number and what is measured: ``python -m benchmarks.bounds [--values] [FAMILY ...]``.
 
 Each gallery spec is compiled at its own numbers; the value that its plan shows (from the printed expression) stands beside that of the
 algorithm's code. Then three trials at that point measure the error in every measure that a bound speaks of and a study knows: the ratio
 is mean error over bound, for an order bound over its expression at C = 1. Specs of real data that are not at hand, and measures whose
-trials take longer than ``SECONDS``, have no ratio and say why. Results: benchmarks/results/bounds.json, from which docs/gen_bounds.py
-writes docs/bounds.md.
+trials take more than ``SECONDS`` of CPU, have no ratio and say why. ``--values``: no trials, measurements of before are kept. Results:
+benchmarks/results/bounds.json, from which docs/gen_bounds.py writes docs/bounds.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -31,7 +31,7 @@ from dpspec.theory import formulas
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "bounds.json"
-TRIALS, SEED, SECONDS = 3, 1, 25
+TRIALS, SEED, SECONDS = 3, 1, 8
 
 
 def gallery(families: tuple[str, ...] = ()) -> Iterator[Path]:
@@ -69,8 +69,8 @@ def measured(parsed: Parsed, draft: Any, release: Bounded) -> Iterator[dict[str,
             for r in parsed.analysis.releases
         )
         alone = parsed.analysis.model_copy(update={"study": None, "releases": releases})
-        signal.signal(signal.SIGALRM, _late)
-        signal.alarm(SECONDS)
+        signal.signal(signal.SIGPROF, _late)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
         try:
             result = study(replace(parsed, analysis=alone), trials=TRIALS, seed=SEED, workers=1)
         except (SpecError, TimeoutError, OSError, PrivacyError) as error:  # an alarm inside of a draw is a PrivacyError
@@ -78,7 +78,7 @@ def measured(parsed: Parsed, draft: Any, release: Bounded) -> Iterator[dict[str,
             yield {"measure": measure, "why": "its data are not at hand" if data else "takes too long"}
             continue
         finally:
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
         point = next(p for p in result.body["points"] if p["release"] == release.release.name)
         yield {"measure": measure, "mean": point["error"]["mean"], "trivial": point["trivial_error"]}
 
@@ -87,8 +87,8 @@ def _late(*_: object) -> None:
     raise TimeoutError
 
 
-def rows(path: Path) -> Iterator[dict[str, Any]]:
-    """One row a bound of the releases of a spec."""
+def rows(path: Path, known: Mapping[tuple[str, str], Mapping[str, Any]] | None = None) -> Iterator[dict[str, Any]]:
+    """One row a bound of the releases of a spec. ``known``: measurements by spec and measure, in the place of trials."""
     from dpspec.executor.study import bound_shape
 
     parsed = parse_file(path)
@@ -97,22 +97,27 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
         if not isinstance(release, Bounded):
             continue
         numbers = {row["theorem"]: row for row in tied(release)}
-        found = {row["measure"]: row for row in measured(parsed, draft, release)}
+        spec = str(path.relative_to(ROOT))
+        if known is None:
+            found = {row["measure"]: row for row in measured(parsed, draft, release)}
+        else:
+            found = {b.measure: dict(known.get((spec, b.measure), {"why": "not measured"})) for b in release.bounds}
         for b in release.bounds:
             seen = found.get(b.measure, {})
             number = b.value if b.kind == "explicit" else bound_shape(b, release)
-            row = {"card": release.module.CARD.id, "spec": str(path.relative_to(ROOT)), "theorem": b.theorem, "measure": b.measure}
+            row = {"card": release.module.CARD.id, "spec": spec, "theorem": b.theorem, "measure": b.measure}
             row |= {"expression": b.expression, "number": number, "outside": list(b.outside), "mean": seen.get("mean")}
             row |= {"trivial": seen.get("trivial"), "why": seen.get("why")}
             yield {**row, "code": numbers.get(b.theorem, {}).get("code") if b.kind == "explicit" else None}
 
 
-def main(families: tuple[str, ...]) -> None:
+def main(families: tuple[str, ...], *, values: bool = False) -> None:
     before = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else []
+    known = {(row["spec"], row["measure"]): row for row in before}
     fresh: list[dict[str, Any]] = []
     for path in gallery(families):
         try:
-            fresh += rows(path)
+            fresh += rows(path, known if values else None)
         except SpecError as error:
             print(f"{path.name}: {error}", file=sys.stderr)
         print(path.name, file=sys.stderr, flush=True)
@@ -123,4 +128,4 @@ def main(families: tuple[str, ...]) -> None:
 
 
 if __name__ == "__main__":
-    main(tuple(sys.argv[1:]))
+    main(tuple(word for word in sys.argv[1:] if not word.startswith("-")), values="--values" in sys.argv)

@@ -6,8 +6,9 @@ once) on a spec that cannot be used.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dpspec.compiler.plan import Plan as CompiledPlan
 from dpspec.compiler.plan import make_plan
@@ -15,8 +16,12 @@ from dpspec.lang.source import Parsed, parse_file, parse_text
 from dpspec.spec.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
+    from dpspec.audit.verdict import AuditResult
     from dpspec.executor.record import Record, StudyResult
 
+#: Called after each draw of a run, or each cell of a study, with (what, done, total).
+Progress: TypeAlias = Callable[[str, int, int], None]
+Engine: TypeAlias = Literal["local", "dask"]
 SpecLike: TypeAlias = "str | Path | Parsed"
 
 
@@ -44,17 +49,70 @@ def check(spec: SpecLike) -> tuple[Diagnostic, ...]:
 class Plan(CompiledPlan):
     """A checked plan that can be executed: :meth:`run` on private data, :meth:`study` on a simulated law or public data."""
 
-    def run(self, x: Any = None, y: Any = None, **options: Any) -> Record:
-        """Release mode. ``x``: (n, d) array, CSR matrix, Arrow table, pandas or polars frame, or None for the spec's own source."""
+    def run(
+        self,
+        x: Any = None,
+        y: Any = None,
+        *,
+        data_file: Path | None = None,
+        out: Path | None = None,
+        progress: Progress | None = None,
+        ledger: str | None = None,
+        account: str | None = None,
+        engine: Engine = "local",
+        scheduler: str | None = None,
+        workers: int | None = None,
+    ) -> Record:
+        """Release mode. ``x``: (n, d) array, CSR matrix, Arrow table, pandas or polars frame, what offers an Arrow stream, or None for the
+        spec's own source. The other arguments are those of :func:`dpspec.executor.run.run`."""
         from dpspec.executor.run import run as execute
 
-        return execute(self, x, y, **options)
+        return execute(
+            *(self, x, y),
+            data_file=data_file,
+            out=out,
+            progress=progress,
+            ledger=ledger,
+            account=account,
+            engine=engine,
+            scheduler=scheduler,
+            workers=workers,
+        )
 
-    def study(self, **options: Any) -> StudyResult:
-        """Study mode: repeated, seeded, measured against the bounds. See :func:`dpspec.executor.study.study`."""
+    def study(
+        self,
+        *,
+        trials: int | None = None,
+        seed: int | None = None,
+        vary: Mapping[str, Sequence[Any]] | None = None,
+        compare: Sequence[str] = (),
+        quick: bool = False,
+        until: float | None = None,
+        out: Path | str | None = None,
+        workers: int | None = None,
+        engine: Engine = "local",
+        scheduler: str | None = None,
+        memory: Any = None,
+        progress: Progress | None = None,
+    ) -> StudyResult:
+        """Study mode: repeated, seeded, measured against the bounds. The arguments are those of :func:`dpspec.executor.study.study`."""
         from dpspec.executor.study import study as execute
 
-        return execute(self.draft.parsed, **options)
+        return execute(
+            self.draft.parsed,
+            trials=trials,
+            seed=seed,
+            vary=vary,
+            compare=compare,
+            quick=quick,
+            until=until,
+            out=out,
+            workers=workers,
+            engine=engine,
+            scheduler=scheduler,
+            memory=memory,
+            progress=progress,
+        )
 
     def _repr_html_(self) -> str:
         from dpspec.report.html import plan_html
@@ -73,20 +131,73 @@ def plan(spec: SpecLike) -> Plan:
     return Plan(draft=made.draft, guarantee=made.guarantee, risk=made.risk)
 
 
-def run(spec: SpecLike | Plan, x: Any = None, y: Any = None, **options: Any) -> Record:
+def run(
+    spec: SpecLike | Plan,
+    x: Any = None,
+    y: Any = None,
+    *,
+    data_file: Path | None = None,
+    out: Path | None = None,
+    progress: Progress | None = None,
+    ledger: str | None = None,
+    account: str | None = None,
+    engine: Engine = "local",
+    scheduler: str | None = None,
+    workers: int | None = None,
+) -> Record:
     """Plan and execute in release mode; see :meth:`Plan.run`."""
-    return (spec if isinstance(spec, Plan) else plan(spec)).run(x, y, **options)
+    return (spec if isinstance(spec, Plan) else plan(spec)).run(
+        *(x, y),
+        data_file=data_file,
+        out=out,
+        progress=progress,
+        ledger=ledger,
+        account=account,
+        engine=engine,
+        scheduler=scheduler,
+        workers=workers,
+    )
 
 
-def study(spec: SpecLike | Plan, **options: Any) -> StudyResult:
+def study(
+    spec: SpecLike | Plan,
+    *,
+    trials: int | None = None,
+    seed: int | None = None,
+    vary: Mapping[str, Sequence[Any]] | None = None,
+    compare: Sequence[str] = (),
+    quick: bool = False,
+    until: float | None = None,
+    out: Path | str | None = None,
+    workers: int | None = None,
+    engine: Engine = "local",
+    scheduler: str | None = None,
+    memory: Any = None,
+    progress: Progress | None = None,
+) -> StudyResult:
     """Study mode of a spec; see :meth:`Plan.study`."""
     from dpspec.executor.study import study as execute
 
-    return execute(spec.draft.parsed if isinstance(spec, Plan) else _parsed(spec), **options)
+    return execute(
+        spec.draft.parsed if isinstance(spec, Plan) else _parsed(spec),
+        trials=trials,
+        seed=seed,
+        vary=vary,
+        compare=compare,
+        quick=quick,
+        until=until,
+        out=out,
+        workers=workers,
+        engine=engine,
+        scheduler=scheduler,
+        memory=memory,
+        progress=progress,
+    )
 
 
-def audit(subject: Any, **options: Any) -> Any:
-    """Audit a deployment description, a plan, a record or a channel matrix against its stated guarantee."""
+def audit(subject: Any, tool: str = "") -> AuditResult:
+    """Audit a deployment description, a plan, a record or a channel matrix against its stated guarantee. ``tool``: the tool whose
+    configuration it is, where its words do not tell."""
     from dpspec.audit import audit as examine
 
-    return examine(subject, **options)
+    return examine(subject, tool)

@@ -129,6 +129,42 @@ release labels
 """
 
 
+TAILS = """
+data
+  n = {n}, d = 3
+  from memory
+  private, unit person, neighbours replace-one
+
+privacy nldp
+  epsilon = 2{delta}
+
+assume
+  moment(order 2, bound 2) of x
+
+release answer
+  estimate mean(x)
+  by ldp-heavy-tailed-mean
+"""
+
+LATENT = """
+data
+  n = {n}, d = 3
+  sigma = 0.5
+  from memory
+  private, unit person, neighbours replace-one
+
+privacy sldp
+  epsilon = 2
+
+assume
+  signal-to-noise(3)
+
+release centre
+  fit {model}
+  by ldp-gradient-em with T = 3
+"""
+
+
 def vectors(question: str, n: int = 60, d: int = 4, delta: str = "", constants: str = "") -> str:
     return VECTORS.format(n=n, d=d, question=question, delta=delta, constants=constants)
 
@@ -150,6 +186,11 @@ TEXTS: dict[str, tuple[str, bool]] = {
     "interactive-ldp-sgd logistic": (MARGINS.format(n=60, loss="logistic"), True),
     "interactive-ldp-sgd smooth-hinge": (MARGINS.format(n=60, loss="smooth-hinge"), True),
     "ldp-direct-perturbation": (MOMENTS.format(n=60), True),
+    "ldp-heavy-tailed-mean": (TAILS.format(n=60, delta=""), False),
+    "ldp-heavy-tailed-mean gaussian": (TAILS.format(n=60, delta=", delta = 1e-6").rstrip() + " with channel = gaussian\n", False),
+    "ldp-gradient-em gmm": (LATENT.format(n=60, model="gmm(2)"), False),
+    "ldp-gradient-em regressions": (LATENT.format(n=60, model="mixture-of-regressions(2)"), True),
+    "ldp-gradient-em missing": (LATENT.format(n=60, model="regression-with-missing(0.1)"), True),
     "private-majority-voting": (VOTES.format(n=60), False),
 }
 

@@ -121,4 +121,9 @@ def cells() -> Iterator[Cell]:
         yield Cell("marginals-fourier-ldp", law, spec, {"method": ("parities", "cells")}, n=(5000, 20_000, 80_000))
 
 
-REASONS: dict[tuple[str, str], str] = {}
+REASONS: dict[tuple[str, str], str] = {
+    ("local-bernstein-1bit", "inside"): (
+        "the plan knows the second derivative of the loss alone, for which order 2 at degree 3 has the least bias; "
+        "order 4 at degree 2 is better for a loss as smooth as the logistic one"
+    ),
+}

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from dpspec.models.door import Door
     from dpspec.models.rows import Rows as Records
 
+#: What an algorithm asks of the records, the least first. ``sums``: one pass over blocks, before its first draw; ``passes``: passes over
+#: blocks; ``parts``: disjoint consecutive parts, a part at a time; ``rows``: single records by their place; ``whole``: all of them at once.
+Reads: TypeAlias = Literal["sums", "passes", "parts", "rows", "whole"]
 Role: TypeAlias = Literal["algorithm", "mechanism", "primitive", "reference", "cited"]
 
 
@@ -147,6 +150,10 @@ class Card:
         if odd := set(self.trust) - {*self.tunables, *self.options}:
             raise ValueError(f"{self.id}: trust names {', '.join(sorted(odd))}, which is no setting")
 
+    #: What it asks of the records. A card that does not say is taken to need them all in memory.
+    reads: Reads = "whole"
+    #: Whether its sums over blocks go through :func:`dpspec.models.rows.each` alone, so that workers can compute them.
+    spread: bool = False
     #: Word options that a target takes in the place of their defaults, where these promise nothing for it or less, and the options that an
     #: author must not have set for that (they belong to the default's way).
     certified: Mapping[str, str] = field(default_factory=dict)
@@ -159,8 +166,9 @@ class Card:
     contributions: bool = False
 
     #: ``several``: it knows the loss by its certified constants, values and gradients alone, so it serves losses of several margins too
-    #: (multinomial: K x d weights; networks). ``one``: its proof or its code needs phi(<w, x>, y), and such losses are refused.
-    margins: Literal["one", "several"] = "one"
+    #: (multinomial: K x d weights; networks). ``network``: it needs the Hessian too, which is known of phi(<w, x>, y) and of networks.
+    #: ``one``: its proof or its code needs phi(<w, x>, y), and such losses are refused.
+    margins: Literal["one", "network", "several"] = "one"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,15 +27,15 @@ from dpspec.algorithms.sets import ConstraintSet, Vector
 from dpspec.symbolic import network as tree
 from dpspec.symbolic.network_values import function
 
-_BLOCK_BYTES = 1 << 19
+_BLOCK_BYTES = 1 << 20
 _CSR_BYTES = 1 << 25
 _DOWN = 1.0 - 2.0**-48
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Network(Objective):
-    """``phi``, ``slope`` and ``curvature`` are functions of (variables, rows): margins, then output weights. ``reach``: R; ``frobenius``: a
-    bound of the Hessian of a record."""
+    """``phi``, ``slope`` and ``curvature`` are functions of margins, (rows,) each, output weights and labels. ``reach``: R; ``frobenius``:
+    a bound of the Hessian of a record."""
 
     width: int = 1
     outputs: bool = False
@@ -46,17 +46,15 @@ class Network(Objective):
     def size(self, features: int) -> int:
         return self.width * (features + int(self.outputs))
 
-    def _inputs(self, w: Vector, x: Any) -> Vector:
-        """(variables, rows)."""
+    def _inputs(self, w: Vector, x: Any) -> Any:
+        """A list of margins, (rows,) each, and output weights."""
         matrix = w.reshape(self.width, -1)
-        W = matrix[:, :-1] if self.outputs else matrix
+        W = np.ascontiguousarray(matrix[:, :-1]) if self.outputs else matrix
         if self.alone:
-            z = np.stack([margins(x, np.ascontiguousarray(row)) for row in W])
+            z = np.stack([margins(x, row) for row in W])
         else:
             z = W @ x.T if isinstance(x, np.ndarray) else np.ascontiguousarray(np.asarray(x @ W.T).T)
-        if not self.outputs:
-            return np.asarray(z)
-        return np.concatenate([z, np.broadcast_to(matrix[:, -1:], z.shape)])
+        return [*z, *(float(v) for v in matrix[:, -1])] if self.outputs else list(z)
 
     def _blocks(self, records: Any) -> Iterator[tuple[Any, Vector]]:
         if getattr(records, "sparse", False):
@@ -73,7 +71,8 @@ class Network(Objective):
         return self._kept(self.slope(self._inputs(w, x), y), cap)
 
     def _kept(self, s: Vector, cap: float) -> Vector:
-        s[: self.width] *= self.reach
+        if self.reach != 1.0:
+            s[: self.width] *= self.reach
         s = bounded(s, min(cap, self.limit) * self.reach * _DOWN)
         if self.reach != 1.0:
             s[: self.width] /= self.reach * (1 + 2.0**-50)
@@ -150,7 +149,7 @@ class Network(Objective):
         with np.errstate(all="ignore"):
             for x, y in self._blocks(records):
                 c = self.curvatures(x, w, y)
-                s = np.einsum("jkr,kr->jr", c, self._inputs(v, x))
+                s = sum(c[:, k] * along for k, along in enumerate(self._inputs(v, x)))
                 own = s[: self.width]
                 part = own @ x if isinstance(x, np.ndarray) else np.asarray(x.T @ own.T).T
                 total.add(np.hstack([part, s[self.width :].sum(axis=1, keepdims=True)]) if self.outputs else part)

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from dpspec.algorithms import sums
 from dpspec.algorithms.sets import REALS, ConstraintSet, GroupNorm, prox
+from dpspec.models.rows import each
 from dpspec.symbolic.margin import bounded
 
 Vector: TypeAlias = NDArray[np.float64]
@@ -73,24 +74,28 @@ class Objective:
         """(1/n) sum phi(<w, x_i>, y_i)."""
         total = 0.0
         with np.errstate(all="ignore"):
-            for x, y in _blocks(records):
-                total += float(self.phi(margins(x, w), y).sum())
+            for part in _parts(records, lambda x, y: float(self.phi(margins(x, w), y).sum())):
+                total += part
         return total / (records.n if n is None else n)
 
     def data_gradient(self, w: Vector, records: Any, n: int | None = None, *, within: float = math.inf) -> Vector:
         """(1/n) sum phi'(<w, x_i>, y_i) x_i, shape (d,); every record's gradient is no longer than ``within``, nor than ``length``."""
         total, cap = sums.Sum(w.size), min(self.limit, self._slope_of(within))
         with np.errstate(all="ignore"):
-            for x, y in _blocks(records):
-                total.add(x.T @ self._slopes(x, w, y, cap))
+            for part in _parts(records, lambda x, y: x.T @ self._slopes(x, w, y, cap)):
+                total.add(part)
             return total.value / (records.n if n is None else n)
 
     def data_difference(self, v: Vector, w: Vector, records: Any, n: int | None = None, *, within: float = math.inf) -> Vector:
         """(1/n) sum (grad phi_i(v) - grad phi_i(w)), shape (d,); every record's difference is no longer than ``within``."""
         total, cap = sums.Sum(w.size), self._slope_of(within)
         with np.errstate(all="ignore"):
-            for x, y in _blocks(records):
-                total.add(x.T @ bounded(self._slopes(x, v, y, self.limit) - self._slopes(x, w, y, self.limit), cap))
+
+            def part(x: Any, y: Vector) -> Any:
+                return x.T @ bounded(self._slopes(x, v, y, self.limit) - self._slopes(x, w, y, self.limit), cap)
+
+            for one in _parts(records, part):
+                total.add(one)
             return total.value / (records.n if n is None else n)
 
     def _slopes(self, x: Any, w: Vector, y: Vector, cap: float) -> Vector:
@@ -155,13 +160,30 @@ def margins(x: Any, w: Vector) -> Vector:
     return np.einsum("ij,j->i", x, w) if isinstance(x, np.ndarray) else np.asarray(x @ w)
 
 
-def _blocks(records: Any) -> Iterator[tuple[Any, Vector]]:
+def _rows(records: Any) -> int:
     # a block is a view, and the second product finds a dense one in the cache; the rounding of a sum counts on no longer blocks
-    rows = sums.MOST if getattr(records, "sparse", False) else sums.block_rows(_BLOCK_BYTES // 8, records.d)
-    for x, y in records.blocks(rows):
-        if y is None:
-            raise ValueError("the loss needs labels y and the records have none")
-        yield x, y
+    return sums.MOST if getattr(records, "sparse", False) else sums.block_rows(_BLOCK_BYTES // 8, records.d)
+
+
+def _blocks(records: Any) -> Iterator[tuple[Any, Vector]]:
+    for x, y in records.blocks(_rows(records)):
+        yield x, _labelled(y)
+
+
+def _labelled(y: Any) -> Vector:
+    if y is None:
+        raise ValueError("the loss needs labels y and the records have none")
+    return y  # type: ignore[no-any-return]
+
+
+def _parts(records: Any, part: Callable[[Any, Vector], Any]) -> Iterator[Any]:
+    """``part`` of every block, in order; workers ignore what NumPy has to say of it, as the caller does."""
+
+    def quietly(x: Any, y: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return part(x, _labelled(y))
+
+    return each(records, _rows(records), quietly)
 
 
 def optimum(

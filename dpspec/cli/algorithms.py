@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dpspec.algorithms.card import Card
+from dpspec.algorithms.registry import others
 from dpspec.cli.common import (
     Format,
     FormatOption,
@@ -19,6 +20,14 @@ from dpspec.cli.common import (
     refuse,
     say,
 )
+
+READS = {
+    "sums": "sums: one pass over blocks of records, in memory that does not grow with n",
+    "passes": "passes: passes over blocks of records, from a local file where they are many",
+    "parts": "parts: disjoint parts of the records, one at a time",
+    "rows": "rows: single records by their place, from a local file where they are many",
+    "whole": "whole: all records, in memory",
+}
 
 
 def card_json(card: Card) -> dict[str, Any]:
@@ -34,6 +43,8 @@ def card_json(card: Card) -> dict[str, Any]:
             {"document": s.document, "section": s.section, "algorithm": s.algorithm, "theorems": list(s.theorems)} for s in card.sources
         ],
         "summary": card.summary,
+        "reads": card.reads,
+        **({"origin": made.origin} if (made := others().get(card.id)) else {}),
         "assumptions": [{"name": a.name, "role": a.role, "statement": a.statement, "enforced_by": a.enforced_by} for a in card.needs],
         "tunables": {name: {"formula": t.formula, "source": t.source} for name, t in card.tunables.items()},
         "options": {name: list(words) for name, words in card.options.items()},
@@ -98,7 +109,7 @@ def command(
         emit_json([card_json(c) for c in found] if id is None else card_json(found[0]))
     elif id is None and not faults:
         for c in found:
-            say(f"{c.family:12} {c.role:10} {c.id:38} {'/'.join(c.models):12} {c.title}")
+            say(f"{c.family:12} {c.role:10} {c.id:38} {'/'.join(c.models):12} {c.title}{_of(c)}")
     elif faults:
         for c in found:
             for f in c.faults:
@@ -106,6 +117,11 @@ def command(
                 _paragraphs([f"printed: {f.claim}", f"true:    {f.truth}", f"test:    {f.evidence}"])
     else:
         _card(found[0])
+
+
+def _of(c: Card) -> str:
+    other = others().get(c.id)
+    return "" if other is None else f"   [{other.origin}]"
 
 
 def _measures(format: Format) -> None:
@@ -131,9 +147,10 @@ def _measures(format: Format) -> None:
 
 
 def _card(c: Card) -> None:
-    say(f"{c.id}: {c.title}   ({c.family}, {c.role})\n")
+    say(f"{c.id}: {c.title}   ({c.family}, {c.role}){_of(c)}\n")
     say(textwrap.fill(c.summary, 96))
     say(f"\nserves      {c.task} under {', '.join(c.models)}; gives {', '.join(c.guarantees)}")
+    say(f"reads       {READS[c.reads]}")
     for s in c.sources:
         say(f"source      {s.document}, {s.section}, {s.algorithm} {', '.join(s.theorems)}".rstrip(", "))
     for a in c.needs:

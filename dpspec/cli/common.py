@@ -37,6 +37,10 @@ LedgerOption = Annotated[
 AccountOption = Annotated[
     str | None, typer.Option("--account", envvar="DPSPEC_ACCOUNT", help="the account that is charged", show_default=False)
 ]
+SchedulerOption = Annotated[
+    str | None,
+    typer.Option("--scheduler", help="address of a Dask scheduler, tcp://HOST:PORT (default: DASK_SCHEDULER_ADDRESS)", show_default=False),
+]
 NoColorOption = Annotated[bool, typer.Option("--no-color", help="no colour (also the NO_COLOR variable)")]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,11 +16,13 @@ from dpspec.cli.common import (
     LedgerOption,
     NoColorOption,
     QuietOption,
+    SchedulerOption,
     VerboseOption,
     emit_json,
     failure,
     guarded,
     note,
+    refuse,
     say,
     stop,
     use_color,
@@ -38,6 +40,11 @@ def command(
     ledger: LedgerOption = None,
     account: AccountOption = None,
     policy: PolicyOption = None,
+    engine: Annotated[str, typer.Option("--engine", help="local or dask: who computes sums over the records")] = "local",
+    scheduler: SchedulerOption = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="of --engine dask without a scheduler (default: all cores)", show_default=False)
+    ] = None,
     format: FormatOption = Format.text,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -59,6 +66,11 @@ def command(
     from dpspec.executor.run import run
     from dpspec.lang.source import parse_file
 
+    if engine not in ("local", "dask"):
+        refuse(f"there is no engine {engine!r}", "--engine local, or --engine dask")
+    if engine == "local" and (scheduler is not None or workers is not None):
+        refuse("--scheduler and --workers are for --engine dask", "add --engine dask, or leave them out")
+    where: dict[str, Any] = {"engine": engine, "scheduler": scheduler, "workers": workers}
     plan = make_plan(parse_file(spec))
     if any(d.severity == "error" for d in plan.diagnostics):
         errors = tuple(d for d in plan.diagnostics if d.severity == "error")
@@ -73,7 +85,7 @@ def command(
             note(f"{d.code}: {d.message}")
     try:
         with progress_bar("drawing", quiet=quiet) as update:
-            record = run(plan, data_file=data, out=out, progress=update, ledger=ledger, account=account)
+            record = run(plan, data_file=data, out=out, progress=update, ledger=ledger, account=account, **where)
     except NotWritten as lost:
         note(f"error: {lost.filename or out}: {lost.strerror}; the release was made and is paid for: its record follows on stdout, keep it")
         emit_json(lost.record.to_json())

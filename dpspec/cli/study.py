@@ -14,6 +14,7 @@ from dpspec.cli.common import (
     FormatOption,
     NoColorOption,
     QuietOption,
+    SchedulerOption,
     VerboseOption,
     emit_json,
     guarded,
@@ -60,6 +61,7 @@ def command(
         int | None, typer.Option("--workers", min=1, help="processes (default: all cores); results do not depend on it", show_default=False)
     ] = None,
     engine: Annotated[str, typer.Option("--engine", help="local or dask")] = "local",
+    scheduler: SchedulerOption = None,
     format: FormatOption = Format.text,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -80,6 +82,8 @@ def command(
 
     if engine not in ("local", "dask"):
         refuse(f"there is no engine {engine!r}", "--engine local, or --engine dask")
+    if scheduler is not None and engine != "dask":
+        refuse("--scheduler is for --engine dask", "add --engine dask, or leave it out")
     parsed = parse_file(spec)
     interrupted: Interrupted | None = None
     with progress_bar("study", quiet=quiet) as update:
@@ -95,6 +99,7 @@ def command(
                 out=out,
                 workers=workers,
                 engine=engine,
+                scheduler=scheduler,
                 progress=update,
             )
         except Interrupted as partial:

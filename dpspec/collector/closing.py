@@ -49,6 +49,9 @@ class Absent:
     def blocks(self, size: int = 0) -> Iterator[Any]:
         return iter(())
 
+    def slice(self, start: int, stop: int) -> Absent:
+        return self
+
     def rounds(self, T: int) -> Iterator[Any]:
         for _ in range(T):
             yield np.empty((0, self.d)), np.empty(0)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dpspec.compiler.bound import environment
 from dpspec.compiler.draft import Bounded, Draft
+from dpspec.compiler.needs import disk_bytes, records_bytes
 from dpspec.privacy.channels.protocol import message_bits
 from dpspec.privacy.schedule import leaves
 from dpspec.theory.formulas import value
@@ -29,4 +30,7 @@ def _of(draft: Draft[Bounded], release: Bounded) -> dict[str, float | None]:
         leaf.draw.mechanism.size * (leaf.total if leaf.draw.per == "run" else n * leaf.each)  # however many rounds users are spread over
         for leaf in leaves(release.tree)
     )
+    reads, rounds = release.module.CARD.reads, float(release.tunables.get("T", 1.0))
+    found["records_bytes"] = records_bytes(reads, draft.facts, rounds)
+    found["disk_bytes"] = disk_bytes(reads, draft.facts)
     return found

@@ -46,7 +46,7 @@ _TOP: Final = (*_APART, "spec", "analysis", "status", "guarantee", "risk", "rele
 _SCHEDULE: Final = ("version", "model", "unit", "protects", "relation", "n", "budget", "parts", "tree")
 _RELEASE: Final = (
     *("name", "task", "algorithm", "candidates", "tunables", "noise", "published", "assumptions", "bounds", "target", "cost"),
-    *("schedule", "tree"),
+    *("schedule", "tree", "reads", "origin"),
 )
 _NOISE: Final = (
     *("name", "mechanism", "sensitivity", "norm", "scale", "level", "count", "per_record", "size", "sampling", "per", "reference"),

@@ -20,7 +20,7 @@ from dpspec.compiler.influence import influence
 from dpspec.compiler.passes import compiled
 from dpspec.lang.source import Parsed
 from dpspec.privacy.schedule import Sampled, Tree, leaves
-from dpspec.spec.diagnostics import Diagnostic
+from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.model import Analysis
 
 FORMAT_VERSION = 1
@@ -68,6 +68,10 @@ class Plan:
     guarantee: CheckedGuarantee
     risk: tuple[str, ...] = field(default=())
 
+    def __reduce__(self) -> Any:
+        """Written as its analysis and its hash: reading it plans again, so no number of a file is believed."""
+        return _again, (type(self), self.draft.parsed, self.sha256)
+
     @property
     def analysis(self) -> Analysis:
         return self.draft.analysis
@@ -111,12 +115,21 @@ class Plan:
             "status": self.analysis.data.status,
             "guarantee": body["guarantee"],
             "risk": list(self.risk),
-            "releases": body["releases"],
+            "releases": [_whole(r) for r in self.releases],
             "files": self.files,
             "schedule": schedule_json(self.draft),
             "influence": influence(self.draft),
             "diagnostics": [d.to_json() for d in self.diagnostics],
         }
+
+
+def _again(kind: type[Plan], parsed: Parsed, sha256: str) -> Plan:
+    """A plan that was written (pickled). Raises SpecError (DP524) where it is not what it was: other public files, another version."""
+    made = make_plan(parsed)
+    if made.sha256 != sha256:
+        what = f"the plan that was written is {sha256[:12]}, its analysis gives {made.sha256[:12]} here"
+        raise SpecError([Diagnostic("DP524", "error", what, "plan again, and review what changed")], path=parsed.path)
+    return kind(draft=made.draft, guarantee=made.guarantee, risk=made.risk)
 
 
 def meaning(analysis: Analysis) -> str:
@@ -152,7 +165,11 @@ def finite(value: float | None) -> float | None:
 
 
 def release_json(r: ReleaseDraft) -> dict[str, Any]:
+    from dpspec.algorithms.registry import origin
+
+    other = origin(r.module)  # another package's code is another mechanism; dpspec's own is said by its version
     return {
+        **({"origin": other} if other else {}),
         "name": r.release.name,
         "task": task_text(r),
         "algorithm": r.module.CARD.id,
@@ -163,8 +180,17 @@ def release_json(r: ReleaseDraft) -> dict[str, Any]:
         "assumptions": [s.to_json() for s in r.assumptions],
         "bounds": [b.to_json() for b in r.bounds],
         "target": None if r.target is None else r.target.to_json(),
-        "cost": {k: finite(v) for k, v in r.cost.items()},
+        "cost": {k: finite(v) for k, v in r.cost.items() if k not in _PHYSICAL},
     }
+
+
+#: Of the machine that runs a plan and not of what is released: the same analysis is the same plan, however its records are read.
+_PHYSICAL = ("records_bytes", "disk_bytes")
+
+
+def _whole(r: ReleaseDraft) -> dict[str, Any]:
+    """A release with what the hash leaves out."""
+    return {**release_json(r), "reads": r.module.CARD.reads, "cost": {k: finite(v) for k, v in r.cost.items()}}
 
 
 def published_json(r: ReleaseDraft) -> dict[str, Any]:

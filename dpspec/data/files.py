@@ -11,6 +11,7 @@ outcome would be a statement about them: that a public file is public remains th
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import math
 import os
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from dpspec.data.problems import fail, nearest
+from dpspec.spec.diagnostics import SpecError
 from dpspec.spec.model import Polytope
 
 Role: TypeAlias = Literal["private data", "public data", "public records", "vertices", "vectors"]
@@ -93,6 +95,31 @@ def regular(path: Path) -> os.stat_result:
     return found
 
 
+def is_pattern(path: Path) -> bool:
+    """Whether a name that no file has is a pattern (``part-*.parquet``)."""
+    return any(c in path.name for c in "*?[") and not os.path.lexists(path)
+
+
+def members(path: Path) -> tuple[Path, ...]:
+    """The files behind a name, sorted by path: the file itself, all files of a folder and its folders, or those that a pattern in the last
+    part of the name matches. Names that begin with ``_`` or ``.`` are left out, as engines write them beside the data; links to folders
+    are not followed. Raises SpecError (DP501) where there is none."""
+    if path.is_dir():
+        found: list[Path] = []
+        for folder, folders, files in os.walk(path):
+            folders[:] = [f for f in folders if not f.startswith(("_", "."))]
+            found += [Path(folder) / f for f in files if not f.startswith(("_", "."))]
+    elif is_pattern(path):
+        # not Path.glob, which from 3.13 on sees the pattern characters of the folders as well
+        there = os.listdir(path.parent) if path.parent.is_dir() else []
+        found = [path.parent / f for f in fnmatch.filter(there, path.name) if not f.startswith(("_", "."))]
+    else:
+        return (path,)
+    if not found:
+        fail("DP501", f"there is no file of records in {path}", "name the folder that holds them", path=str(path))
+    return tuple(sorted(found, key=lambda p: p.relative_to(path.parent).as_posix()))
+
+
 _DIGESTS: dict[tuple[int, ...], str] = {}
 _VERTICES: dict[tuple[Any, ...], tuple[Rows, str, int]] = {}
 
@@ -158,11 +185,19 @@ def same(one: Path, other: Path) -> bool:
 
 
 def private_one(public: SpecFile, private: Path) -> str:
-    """What is wrong when a public file is the private one; empty when it is not."""
-    if not same(public.where, private):
+    """What is wrong when a public file is the private one, or one of those of a private folder; empty when it is not."""
+    several = private.is_dir() or is_pattern(private)
+    if not any(same(public.where, one) for one in (_there(private) if several else (private,))):
         return ""
     what = {"vertices": "the vertices of the set", "vectors": "the numbers of an option"}.get(public.role, "the public records")
     return f"{what}, {public.path}, are the private file {private.name}: by path, by link, or byte for byte"
+
+
+def _there(path: Path) -> tuple[Path, ...]:
+    try:
+        return members(path)
+    except SpecError:  # the loader says so
+        return ()
 
 
 REMEDY: Final = "public input enters a release without noise; name a file that does not come from the private records"

@@ -8,11 +8,9 @@ messages quote cells, so they are dropped (the exception is left before ours is 
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from decimal import Decimal
 from numbers import Real
 from pathlib import Path
@@ -20,80 +18,32 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpspec.data.files import regular
+from dpspec.data.files import is_pattern, regular
 from dpspec.data.problems import fail, nearest
-from dpspec.data.records import Matrix, is_sparse
+from dpspec.data.records import is_sparse
+from dpspec.data.tables import Frame, Wanted, header_row, not_a_number, require, text_options, unreadable
 
 SKLEARN: Final = ("breast_cancer", "diabetes", "digits", "iris", "wine")
 _DOWNLOADS: Final = frozenset(
     {"california_housing", "covtype", "kddcup99", "lfw_pairs", "lfw_people", "20newsgroups", "20newsgroups_vectorized", "rcv1"}
     | {"olivetti_faces", "species_distributions", "openml"}
 )
-_MISSING: Final = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
 LIBSVM: Final = (".svm", ".libsvm", ".svmlight", ".txt")
-ENDINGS: Final = ".csv, .tsv, .parquet, .pq, .arrow, .feather, .ipc, .npy, .npz, .svm, .libsvm, .svmlight, .txt"
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """Columns by name. Either ``table`` (a pyarrow Table) or ``matrix`` ((n, len(names)), dense or CSR) is set; ``y`` only beside a
-    matrix. ``where`` names the origin in messages. ``header``: the names may be shown (they are not cells of a first record)."""
-
-    names: tuple[str, ...]
-    n: int
-    where: str
-    table: Any = None
-    matrix: Matrix | None = None
-    y: Any = None
-    public_x: Any = None
-    header: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the spec needs of a table: so that text columns are typed by the spec and not guessed from the first records."""
-
-    target: str | None = None
-    columns: tuple[str, ...] = ()
-    words: frozenset[str] = frozenset()  # columns read as text
-    levels: frozenset[str] = frozenset()  # declared levels, never taken for a missing value
-    sparse_width: int | None = None  # features of a libsvm file
-    private: bool = True
-    extra: tuple[str, ...] = field(default=())  # further columns the spec names (encodings)
-    uncounted: bool = False  # how many records there are is private: nothing may depend on it, none included
-
-    def named(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self.columns, *self.extra, *((self.target,) if self.target else ()))))
-
-
-def require(wanted: Wanted, names: Sequence[str], where: str, header: bool) -> None:
-    """Refuse duplicate names and names of the spec that the data lacks."""
-    if len(set(names)) != len(names):
-        twice = sorted({n for n in names if list(names).count(n) > 1})
-        shown = f": {', '.join(twice)}" if header and not wanted.private else ""
-        fail("DP516", f"{where} has two columns of one name{shown}", "rename one of them", path=where)
-    missing = [n for n in wanted.named() if n not in names]
-    if not missing:
-        return
-    from dpspec.data.problems import problem
-    from dpspec.spec.diagnostics import SpecError
-
-    found = []
-    for name in missing:
-        near = nearest(name, names, 0.8 if wanted.private else 0.6) if header else None
-        help_ = f"did you mean {near!r}?" if near else "compare the spec with the header row of the data"
-        if not wanted.private and near is None and header:
-            shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-            help_ = f"its columns are: {shown}"
-        found.append(problem("DP503", f"{where} has no column {name!r}", help_))
-    raise SpecError(found, path=where)
+ENDINGS: Final = (
+    ".csv, .tsv, .parquet, .pq, .arrow, .feather, .ipc, .npy, .npz, .svm, .libsvm, .svmlight, .txt, .arrows, .orc, .jsonl, .ndjson, .csv.gz"
+)
 
 
 # --------------------------------------------------------------------------------------------------------------- files
 
 
 def read_file(path: Path, wanted: Wanted) -> Frame:
+    from dpspec.data.batches import kind_of
+
     where = path.name
+    kind, packed = kind_of(path)
+    if path.is_dir() or is_pattern(path) or (packed and kind) or kind in ("orc", "json") or path.suffix.lower() == ".arrows":
+        return _read_batches(path, wanted)
     regular(path)
     reason = ""
     try:
@@ -128,71 +78,22 @@ def read_file(path: Path, wanted: Wanted) -> Frame:
             fail("DP502", f"{where}: files of this kind are not known", f"known endings: {ENDINGS}", path=str(path))
 
 
-def _unreadable(path: Path, kind: str, reason: str, wanted: Wanted) -> None:
-    shown = "" if wanted.private or not reason else f": {reason.splitlines()[0]}"
-    fail("DP502", f"{path.name} cannot be read as {kind}{shown}", "check the file, or its ending", path=str(path))
-
-
-def _looks_like_header(names: Sequence[str]) -> bool:
-    def numeric(cell: str) -> bool:
-        try:
-            float(cell)
-        except ValueError:
-            return False
-        return True
-
-    return bool(names) and len(set(names)) == len(names) and all(n and not numeric(n) for n in names)
-
-
 def _read_text(path: Path, delimiter: str, wanted: Wanted) -> Frame:
     from pyarrow import ArrowException, OSFile, float64, schema, string
-    from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
+    from pyarrow.csv import read_csv
 
     where, kind = path.name, "tab-separated text" if delimiter == "\t" else "comma-separated text"
     reason = ""
-    names: list[str] = []
-    alone = False  # nothing follows the header row, which then need not end in a newline; the CSV library refuses it without one
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as f:
-            names = [c.strip() for c in next(csv.reader(f, delimiter=delimiter), [])]
-            alone = next(f, None) is None
-    except (UnicodeDecodeError, csv.Error) as error:
-        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else "its first row is not closed"
-    if reason:
-        fail("DP502", f"{where} cannot be read as {kind}: {reason}", "save it as UTF-8", path=str(path))
-    if len(names) == 1:
-        other = next((c for c in (";", "\t", "|", ",") if c != delimiter and c in names[0]), None)
-        if other:
-            word = {"\t": "tabs", ",": "commas"}.get(other, repr(other))
-            fail(
-                "DP511", f"{where} is one column as {kind}; its first row contains {word}", "separate the columns by commas", path=str(path)
-            )
-    header = _looks_like_header(names)
-    if not header and any(n not in names for n in wanted.named()):
-        fail(
-            "DP511", f"the first row of {where} does not look like a header row", "add a row with the names of the columns", path=str(path)
-        )
-    require(wanted, names, where, header)
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        names, header, alone = header_row(path, delimiter, wanted, lines)
     use = list(wanted.named()) if wanted.columns else names
-    types = {n: string() if n in wanted.words else float64() for n in use}
-    options = ConvertOptions(
-        column_types=types,
-        include_columns=use,
-        null_values=[v for v in _MISSING if v not in wanted.levels],
-        strings_can_be_null=True,
-        true_values=[],
-        false_values=[],
-    )
-    table: Any = schema([(n, types[n]) for n in use]).empty_table() if alone else None
+    read, parse, convert = text_options(names, use, delimiter, wanted, 1 << 20)
+    empty = schema([(n, string() if n in wanted.words else float64()) for n in use]).empty_table()
+    table: Any = empty if alone else None
     try:
         if table is None:
             with OSFile(str(path)) as source:
-                table = read_csv(
-                    source,
-                    read_options=ReadOptions(column_names=names, skip_rows=1, use_threads=False),
-                    parse_options=ParseOptions(delimiter=delimiter),
-                    convert_options=options,
-                )
+                table = read_csv(source, read_options=read, parse_options=parse, convert_options=convert)
     except MemoryError:  # the library's own is an ArrowException as well; it says nothing about the file
         raise
     except ArrowException as error:
@@ -200,29 +101,9 @@ def _read_text(path: Path, delimiter: str, wanted: Wanted) -> Frame:
     if table is None:
         column = re.search(r"In CSV column #(\d+): (?:.*)conversion error", reason)
         if column:
-            _report_cell(path, delimiter, names[int(column[1])], names, wanted)
-        _unreadable(path, kind, reason, wanted)
+            not_a_number(path, delimiter, names[int(column[1])], names, wanted)
+        unreadable(path, kind, reason, wanted)
     return Frame(tuple(use), int(table.num_rows), where, table=table, header=header)
-
-
-def _report_cell(path: Path, delimiter: str, column: str, names: Sequence[str], wanted: Wanted) -> None:
-    """A column of numbers holds something else. Public data: say where."""
-    message, where = f"column {column!r} of {path.name} holds a cell that is not a number", ""
-    if not wanted.private:
-        j = names.index(column)
-        with path.open(encoding="utf-8-sig", newline="") as f:
-            for i, row in enumerate(csv.reader(f, delimiter=delimiter)):
-                if i == 0 or len(row) != len(names) or row[j].strip() in _MISSING:
-                    continue
-                try:
-                    float(row[j])
-                except ValueError:
-                    where = f" (row {i}: {row[j].strip()[:40]!r})"
-                    break
-    fix = f'declare an encoding of {column!r}, such as levels("a", "b")'
-    if column == wanted.target:
-        fix = 'map the labels: y in {-1, 1} by map("yes" -> 1, "no" -> -1)'
-    fail("DP505", message + where, fix, path=str(path))
 
 
 def _read_arrow(path: Path, wanted: Wanted, *, parquet: bool) -> Frame:
@@ -232,18 +113,43 @@ def _read_arrow(path: Path, wanted: Wanted, *, parquet: bool) -> Frame:
     kind = "Parquet" if parquet else "Arrow"
     table: Any = None
     reason = ""
+    names: tuple[str, ...] = ()
     try:
         with OSFile(str(path)) as source:
-            table = pq.read_table(source, use_threads=False) if parquet else feather.read_table(source, use_threads=False, memory_map=False)
+            if parquet:
+                file = pq.ParquetFile(source)
+                names = tuple(str(n) for n in file.schema_arrow.names)
+                table = file.read(columns=_used(wanted, names), use_threads=False)
+            else:
+                table = feather.read_table(source, use_threads=False, memory_map=False)
+                names = tuple(str(n) for n in table.column_names)
     except MemoryError:
         raise
     except (ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         reason = str(error) or "unreadable"
     if table is None:
-        _unreadable(path, kind, reason, wanted)
-    names = tuple(str(n) for n in table.column_names)
+        unreadable(path, kind, reason, wanted)
     require(wanted, names, path.name, True)
-    return Frame(names, int(table.num_rows), path.name, table=table)
+    return Frame(tuple(str(n) for n in table.column_names), int(table.num_rows), path.name, table=table)
+
+
+def _used(wanted: Wanted, names: Sequence[str]) -> list[str] | None:
+    """The columns that are read: all that the spec names where it lists the features, else all there are. None: all, since a name is
+    missing or comes twice, which is refused afterwards."""
+    named = wanted.named()
+    return list(named) if wanted.columns and set(named) <= set(names) and len(set(names)) == len(names) else None
+
+
+def _read_batches(path: Path, wanted: Wanted) -> Frame:
+    """A folder, a pattern, or a kind of file that is read in batches alone, as one table."""
+    from dpspec.data.batches import opened, whole
+
+    source = opened(path, wanted)
+    if source is None:
+        fail("DP502", f"{path.name}: files of this kind are not known", f"known endings: {ENDINGS}", path=str(path))
+    use = _used(wanted, source.names) or list(source.names)
+    table = whole(source, use)
+    return Frame(tuple(use), int(table.num_rows), source.where, table=table, header=source.header)
 
 
 def _read_numpy(path: Path) -> Frame:
@@ -283,7 +189,7 @@ def _read_libsvm(path: Path, wanted: Wanted) -> Frame:
             fail("DP508", f"{path.name} has feature indices above the {width} features that d leaves", "correct d", path=str(path))
         if "Invalid index 0" in reason:
             fail("DP502", f"{path.name} has a feature index 0; libsvm indices start at 1", "", path=str(path))
-        _unreadable(path, "libsvm text", "", wanted)
+        unreadable(path, "libsvm text", "", wanted)
     x, y = loaded
     return Frame(tuple(str(j + 1) for j in range(width)), int(x.shape[0]), path.name, matrix=x, y=y)
 
@@ -347,6 +253,8 @@ def from_memory(memory: Any, where: str = "the data in memory", width: int | Non
         memory = Table.from_batches([memory])
     if root == "pyarrow" and hasattr(memory, "column_names"):
         return Frame(tuple(memory.column_names), int(memory.num_rows), where, table=memory)
+    if root == "polars" and type(memory).__name__ == "LazyFrame":
+        memory = memory.collect()
     if root == "polars" and hasattr(memory, "to_arrow"):
         if hasattr(memory, "to_frame"):  # a Series
             memory = memory.to_frame()

@@ -19,9 +19,10 @@ import numpy as np
 
 from dpspec.data import answers
 from dpspec.data.files import local
-from dpspec.data.frames import Frame, Wanted, doubles, from_memory, read_file, read_sklearn, require, unmasked
+from dpspec.data.frames import doubles, from_memory, read_file, read_sklearn, unmasked
 from dpspec.data.problems import Values, fail, integer, nearest, number, problem
 from dpspec.data.records import Matrix, Records, Vector, Words, is_sparse
+from dpspec.data.tables import Frame, Wanted, require
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.model import CsvSource, Data, Domain, Encode, MemorySource, SklearnSource
 from dpspec.spec.ratio import ratio
@@ -72,6 +73,99 @@ def load(
 
     Raises SpecError with DP501...DP517, with every column that is at fault.
     """
+    r = reading_of(data, values, private=private, missing=missing, beside=beside)
+    frame = _frame(data, r.wanted, data_file, memory, Path(base_dir), frozenset(beside))
+    if r.long:
+        return _long(frame, r.encodings, r.size, r.width, r.private)
+    if not r.uncounted and counted:
+        counted_as(frame.n, r.size, frame.where)
+    features = r.features(frame)
+    found: list[Diagnostic] = []
+    x, names, y, mapped = r.encoded(frame, features, found)
+    said = {name: _words(_chunk(frame, name), f"column {name!r} of {frame.where}", found) for name in beside}
+    if found:
+        raise SpecError(found, path=frame.where)
+    r.as_wide(names, features, frame.where)
+    records: Records | None = None
+    reason = ""
+    try:
+        records = Records(x, y, frame.public_x, frozenset({"y"}) if mapped else frozenset(), said)
+    except (ValueError, TypeError) as error:
+        reason = str(error)
+    if records is None:
+        fail("DP515", f"{frame.where}: {'the arrays do not fit together' if r.private else reason}", "lengths and widths must agree")
+    if records.public_x is not None:
+        public = records.public_x.data if is_sparse(records.public_x) else records.public_x
+        if np.isnan(public).any():
+            fail("DP504", f"{frame.where}: public x has a missing value", "fill in a constant before loading")
+        if not np.isfinite(public).all():
+            fail("DP506", f"{frame.where}: public x has an infinite value", "replace it before loading")
+    return Raw(records, names, frame.where)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the records of a data block are read: what is wanted of their source, and how a frame of rows becomes numbers. A frame may be
+    all rows or some of them: what a row becomes depends on that row alone."""
+
+    data: Data
+    wanted: Wanted
+    env: Mapping[str, Any]
+    encodings: Mapping[str, Encode]
+    labels: tuple[tuple[str, Any], ...] | None
+    target: str | None
+    columns: tuple[str, ...]
+    beside: tuple[str, ...]
+    width: int | None
+    size: int | None
+    private: bool
+    uncounted: bool
+    missing: bool
+    long: bool
+
+    def features(self, frame: Frame) -> tuple[str, ...]:
+        """The names of the features, in order. Raises SpecError DP503 for one that an array has not."""
+        features = tuple(n for n in (self.columns or frame.names) if n != self.target and n not in self.beside)
+        if frame.table is None:  # the names of a table were compared when it was read
+            for name in features:
+                if name not in frame.names:
+                    fail(
+                        "DP503",
+                        f"{frame.where} has no column {name!r}: the columns of its array have no names of their own",
+                        "leave `columns` out, or give a table with named columns",
+                        path=frame.where,
+                    )
+        return features
+
+    def encoded(
+        self, frame: Frame, features: tuple[str, ...], found: list[Diagnostic]
+    ) -> tuple[Matrix | None, tuple[str, ...], Vector | None, bool]:
+        """x, the names of its columns, y, and whether the map rule of y has been applied; what is wrong is added to ``found``, and then
+        the numbers are not to be used."""
+        encode = self.encodings.get(self.target or "")
+        y, mapped = _target(frame, self.target, self.labels, encode, self.env, self.private, found)
+        x, names = _features(frame, features, self.encodings, self.data.intercept, self.env, self.private, found, self.missing)
+        return x, names, y, mapped
+
+    def as_wide(self, names: tuple[str, ...], features: tuple[str, ...], where: str) -> None:
+        """Refuse another number of encoded columns than the declared d (DP508)."""
+        if self.width is None or len(names) == self.width:
+            return
+        intercept = self.data.intercept
+        parts = f"{len(features)} columns" + (f" encoded as {len(names) - int(intercept)}" if self.encodings else "")
+        parts += " plus the intercept" if intercept else ""
+        fail(
+            "DP508",
+            f"the spec says d = {self.width}, the encoded records have {len(names)} ({parts})",
+            "correct d, or the encodings",
+            path=where,
+        )
+
+
+def reading_of(
+    data: Data, values: Values | None = None, *, private: bool | None = None, missing: bool = False, beside: tuple[str, ...] = ()
+) -> Reading:
+    """What :func:`load` does with the declarations, before a source is opened; the arguments are its own."""
     private = data.status == "private" if private is None else private
     uncounted = private and data.neighbours == "add-remove"
     env = known_values(data, values)
@@ -100,53 +194,7 @@ def load(
         extra=(*encodings, *beside),
         uncounted=uncounted or long,
     )
-
-    frame = _frame(data, wanted, data_file, memory, Path(base_dir), frozenset(beside))
-    if long:
-        return _long(frame, encodings, size, width, private)
-    if not uncounted and counted:
-        _counted(frame, size)
-
-    found: list[Diagnostic] = []
-    y, mapped = _target(frame, target, labels, encodings.get(target or ""), env, private, found)
-    features = tuple(n for n in (columns or frame.names) if n != target and n not in beside)
-    if frame.table is None:  # the names of a table were compared when it was read
-        for name in features:
-            if name not in frame.names:
-                fail(
-                    "DP503",
-                    f"{frame.where} has no column {name!r}: the columns of its array have no names of their own",
-                    "leave `columns` out, or give a table with named columns",
-                    path=frame.where,
-                )
-    x, names = _features(frame, features, encodings, data.intercept, env, private, found, missing)
-    said = {name: _words(_chunk(frame, name), f"column {name!r} of {frame.where}", found) for name in beside}
-    if found:
-        raise SpecError(found, path=frame.where)
-    if width is not None and len(names) != width:
-        parts = f"{len(features)} columns" + (f" encoded as {len(names) - int(data.intercept)}" if encodings else "")
-        parts += " plus the intercept" if data.intercept else ""
-        fail(
-            "DP508",
-            f"the spec says d = {width}, the encoded records have {len(names)} ({parts})",
-            "correct d, or the encodings",
-            path=frame.where,
-        )
-    records: Records | None = None
-    reason = ""
-    try:
-        records = Records(x, y, frame.public_x, frozenset({"y"}) if mapped else frozenset(), said)
-    except (ValueError, TypeError) as error:
-        reason = str(error)
-    if records is None:
-        fail("DP515", f"{frame.where}: {'the arrays do not fit together' if private else reason}", "lengths and widths must agree")
-    if records.public_x is not None:
-        public = records.public_x.data if is_sparse(records.public_x) else records.public_x
-        if np.isnan(public).any():
-            fail("DP504", f"{frame.where}: public x has a missing value", "fill in a constant before loading")
-        if not np.isfinite(public).all():
-            fail("DP506", f"{frame.where}: public x has an infinite value", "replace it before loading")
-    return Raw(records, names, frame.where)
+    return Reading(data, wanted, env, encodings, labels, target, columns, beside, width, size, private, uncounted, missing, long)
 
 
 def _long(frame: Frame, encodings: Mapping[str, Encode], size: int | None, width: int | None, private: bool) -> Raw:
@@ -176,19 +224,14 @@ def _long(frame: Frame, encodings: Mapping[str, Encode], size: int | None, width
     return Raw(Records(matrix), tuple(str(j + 1) for j in range(d)), frame.where)
 
 
-def _counted(frame: Frame, size: int | None) -> None:
+def counted_as(rows: int, size: int | None, where: str) -> None:
     """Refuse another number of records than the declared ``size``."""
-    if frame.n == 0:
-        fail("DP509", f"{frame.where} has no record", "")
-    if frame.n == 1:
-        fail("DP509", f"{frame.where} has a single record", "a private analysis needs at least two")
-    if size is not None and frame.n != size:
-        fail(
-            "DP507",
-            f"the spec says n = {size}, {frame.where} has {frame.n} rows",
-            "correct n in the data block, or the data",
-            path=frame.where,
-        )
+    if rows == 0:
+        fail("DP509", f"{where} has no record", "")
+    if rows == 1:
+        fail("DP509", f"{where} has a single record", "a private analysis needs at least two")
+    if size is not None and rows != size:
+        fail("DP507", f"the spec says n = {size}, {where} has {rows} rows", "correct n in the data block, or the data", path=where)
 
 
 def load_public(

@@ -6,39 +6,44 @@ Workers need this version of dpspec and its libraries, and a spec's files under 
 
 from __future__ import annotations
 
-import os
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any
 
 from dpspec.executor.trial import Cell, CellResult, execute, forget_real
-from dpspec.executor.workers import Execute, begin, one_thread
+from dpspec.executor.workers import Execute, begin, cores, one_thread
 
 
 @contextmanager
-def dask_tasks(memory: Any = None, workers: int | None = None) -> Iterator[Execute]:
-    """On the active distributed client, or the scheduler that Dask's configuration names (``DASK_SCHEDULER_ADDRESS``, or its
-    files); without either on ``workers`` processes of this machine.
+def dask_tasks(memory: Any = None, workers: int | None = None, scheduler: str | None = None) -> Iterator[Execute]:
+    """On the ``scheduler`` of this address, else the one that Dask's configuration names (``DASK_SCHEDULER_ADDRESS``, or its files), else
+    the active distributed client; without any on ``workers`` processes of this machine.
 
     Cells are handed over in a window, so that a scheduler holds few of them, and yielded as they finish. Raises SpecError (DP415) without
     Dask, and when the scheduler that was named does not answer: another place than the one that was asked for is no answer.
     """
+    address = address_of(scheduler)
+    study = uuid.uuid4().hex
+    with client_of(address) as client:
+        if client is None:
+            with _pool(workers) as pool:
+                yield lambda cells: _on_processes(cells, memory, study, pool)
+        else:
+            yield lambda cells: _on_cluster(cells, memory, study, client)
+
+
+def address_of(scheduler: str | None) -> str | None:
     from dpspec.executor.design import refuse
 
     try:
         import dask
     except ImportError:
         refuse("the dask engine needs the dask package", "pip install 'dpspec[dask]', or --engine local", "DP415")
-    study = uuid.uuid4().hex
-    with _client(dask.config.get("scheduler-address", None)) as client:
-        if client is None:
-            with _pool(workers) as pool:
-                yield lambda cells: _on_processes(cells, memory, study, pool)
-        else:
-            yield lambda cells: _on_cluster(cells, memory, study, client)
+    found = scheduler or dask.config.get("scheduler-address", None)
+    return None if found is None else str(found)
 
 
 #: Cells handed over ahead of time, for each process or thread that computes them.
@@ -73,13 +78,35 @@ def _on_cluster(cells: Sequence[Cell], memory: Any, study: str, client: Any) -> 
         for future in finished:
             for i, cell in islice(waiting, 1):
                 finished.add(submit(i, cell))
-            yield places.pop(future), future.result()
+            i = places.pop(future)
+            yield i, result_of(future)
     finally:
-        client.cancel(list(places))
+        with suppress(Exception):  # of a scheduler that is gone
+            client.cancel(list(places))
+
+
+def result_of(future: Any) -> Any:
+    """What a task gave. Raises SpecError (DP415) where the scheduler is gone, which would wait or end in a traceback otherwise."""
+    from concurrent.futures import CancelledError
+
+    from distributed.comm import CommClosedError
+
+    from dpspec.executor.design import refuse
+
+    try:
+        if future.status != "cancelled":
+            return future.result()
+    except (CancelledError, CommClosedError):
+        pass
+    refuse(
+        "the Dask scheduler was lost before all tasks were done",
+        "start it again and repeat the command: what --out keeps is not computed again",
+        "DP415",
+    )
 
 
 @contextmanager
-def _client(address: str | None) -> Iterator[Any]:
+def client_of(address: str | None) -> Iterator[Any]:
     """The active client of dask.distributed, else one of the scheduler at ``address``; None without either."""
     from dpspec.executor.design import refuse
 
@@ -102,7 +129,7 @@ def _client(address: str | None) -> Iterator[Any]:
     except (OSError, ValueError, TimeoutError) as error:
         refuse(
             f"the Dask scheduler at {address} does not answer ({type(error).__name__})",
-            "start it with `dask scheduler`, mend DASK_SCHEDULER_ADDRESS, or unset it to compute on this machine",
+            "start it with `dask scheduler`, mend --scheduler or DASK_SCHEDULER_ADDRESS, or leave it out to compute on this machine",
             "DP415",
         )
     with client:
@@ -116,7 +143,7 @@ ANSWERS = "10s"
 @contextmanager
 def _pool(workers: int | None) -> Iterator[Any]:
     """Processes of this machine that are deaf to Ctrl-C and end with this one, as those of the local engine."""
-    pool = begin(workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))
+    pool = begin(workers or cores())
     try:
         yield pool
     finally:

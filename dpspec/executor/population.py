@@ -43,5 +43,5 @@ def population(draft: Draft, release: ReleaseDraft, problem: Any, seed: int, tri
         records, _ = bind.enforced(draft, Records(np.concatenate([x for x, _ in blocks]), y))
         solve = of(problem.task).reference
         settings: Mapping[str, Any] = release.tunables or {}
-        _KNOWN[key] = Population(records, lambda: solve(records, problem, settings)[1])
+        _KNOWN[key] = Population(records, lambda: solve(records, problem, settings))
     return _KNOWN[key]

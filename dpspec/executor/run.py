@@ -13,14 +13,17 @@ from __future__ import annotations
 import datetime as dt
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpspec.compiler.draft import Draft
 from dpspec.compiler.files import base_dir
 from dpspec.compiler.plan import Plan, schedule_json
-from dpspec.executor.bind import beside, bound_problem, enforced, in_groups, missing, of_units, part_of, public_records, values
+from dpspec.executor.bind import bound_problem, in_groups, part_of
+from dpspec.executor.design import refuse
 from dpspec.executor.record import NotWritten, Record, environment
 from dpspec.lang.printer import to_dps
 from dpspec.spec.diagnostics import SpecError
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from dpspec.executor.booking import Booking
 
 Progress = Callable[[str, int, int], None]
+#: The help of an error that no run should have.
+REPORT = "the card of the algorithm says that it reads before it draws: report it to whoever wrote it"
 T = TypeVar("T")
 
 
@@ -42,12 +47,17 @@ def run(
     progress: Progress | None = None,
     ledger: str | None = None,
     account: str | None = None,
+    engine: str = "local",
+    scheduler: str | None = None,
+    workers: int | None = None,
 ) -> Record:
     """Execute ``plan``.
 
     ``x`` (with ``y``): records in memory, (n, d) and (n,), or a frame; otherwise ``data_file``, otherwise the spec's own source.
     ``out``: a folder for ``record.json`` and the arrays. ``progress(draw, done, total)`` is called after each draw.
     ``ledger``: the URL or file of a ledger, whose ``account`` is charged before the first draw (:mod:`dpspec.executor.booking`).
+    ``engine``: ``local``, or ``dask``: sums over the records are computed by workers (:mod:`dpspec.executor.spread`), those of the
+    ``scheduler`` at this address, or of a cluster of ``workers`` processes.
 
     Raises :class:`~dpspec.spec.diagnostics.SpecError` when the data contradict the plan (DP5xx) or ``out`` cannot take a release (DP416),
     before any noise is drawn, :class:`~dpspec.privacy.meter.PrivacyError` when an algorithm leaves its plan, or fails on private data
@@ -60,6 +70,10 @@ def run(
         fail("DP515", "y comes without x", "plan.run(x, y)")
     if x is not None and data_file is not None:
         fail("DP515", f"the records come twice: in memory, and from {data_file}", "leave one of them out")
+    if engine not in ("local", "dask"):
+        refuse(f"there is no engine {engine!r}", "local, or dask")
+    if engine == "local" and (scheduler is not None or workers is not None):
+        refuse("a scheduler and workers are for the engine dask", "engine dask, or leave them out")
     booking = None
     if ledger is not None or account is not None:
         from dpspec.executor.booking import booked
@@ -67,7 +81,7 @@ def run(
         booking = booked(plan, ledger, account, data_file=data_file, memory=x is not None)
     with claimed(out, tuple(r.release.name for r in plan.draft.releases)):
         try:
-            record = _released(plan, x, y, data_file, progress, booking)
+            record = _released(plan, x, y, data_file, progress, booking, Engine(engine, scheduler, workers))
         except BaseException as error:
             if booking is not None:
                 booking.broken(error)
@@ -80,13 +94,24 @@ def run(
     return record
 
 
-def _released(plan: Plan, x: Any, y: Any, data_file: Path | None, progress: Progress | None, booking: Booking | None) -> Record:
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Who computes sums over the records."""
+
+    name: str = "local"
+    scheduler: str | None = None
+    workers: int | None = None
+
+
+def _released(
+    plan: Plan, x: Any, y: Any, data_file: Path | None, progress: Progress | None, booking: Booking | None, engine: Engine
+) -> Record:
     draft = plan.draft
     private = draft.analysis.data.status == "private"
     memory = None if x is None else x if y is None else (x, y)
     started = now()
     check_files(draft, memory, data_file)
-    events, outputs = unsaid(private, lambda: _drawn(draft, data_file, memory, progress, booking))
+    events, outputs = unsaid(private, lambda: _drawn(draft, data_file, memory, progress, booking, engine))
     body = {
         "plan_sha256": plan.sha256,
         "mode": "release",
@@ -103,38 +128,52 @@ def _released(plan: Plan, x: Any, y: Any, data_file: Path | None, progress: Prog
 
 
 def _drawn(
-    draft: Any, data_file: Path | None, memory: Any, progress: Progress | None, booking: Booking | None
+    draft: Any, data_file: Path | None, memory: Any, progress: Progress | None, booking: Booking | None, engine: Engine
 ) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
     """The events and the released arrays of every release."""
-    from dpspec.data.sources import load
-    from dpspec.privacy.meter import Release
+    from dpspec.privacy.meter import PrivacyError, Release
     from dpspec.privacy.noise import PublicRandomness, SecureNoise
     from dpspec.tasks.registry import of
 
-    raw = load(
-        draft.analysis.data,
-        data_file=data_file,
-        memory=memory,
-        base_dir=base_dir(draft.parsed.path),
-        values=values(draft),
-        missing=missing(draft),
-        beside=beside(draft),
-    )
-    records = public_records(draft, raw, base_dir(draft.parsed.path))
-    records, _ = enforced(draft, records)
-    records = of_units(draft, records, SecureNoise())
-    if booking is not None:
-        booking.reserve()
+    sound = False
+
+    def checked() -> None:
+        """The records were read and contradict nothing; nothing is drawn before."""
+        nonlocal sound
+        if booking is not None:
+            booking.reserve()
+        sound = True
+
+    def drew(name: str, done: int, total: int) -> None:
+        if not sound:
+            raise PrivacyError("DP327", f"{name} was drawn before the records had been read to their end; nothing is released", REPORT)
+        if progress is not None:
+            progress(name, done, total)
+
     events: list[dict[str, Any]] = []
     outputs: dict[str, dict[str, Any]] = {}
-    for release in draft.releases:
-        problem = bound_problem(draft, release)
-        meter = Release(release.calibrated, SecureNoise(), mode="release", public=PublicRandomness(0), on_draw=progress)
-        mine = in_groups(draft, release, problem, part_of(draft, release, records), SecureNoise())
-        estimate = release.module.run(mine, problem, release.tunables, meter)
-        events += [{"release": release.release.name, **event} for event in meter.close()]
-        outputs[release.release.name] = of(release.release.task).arrays(estimate, problem)
+    with _records(draft, data_file, memory, engine, checked) as records:
+        for release in draft.releases:
+            problem = bound_problem(draft, release)
+            meter = Release(release.calibrated, SecureNoise(), mode="release", public=PublicRandomness(0), on_draw=drew)
+            mine = in_groups(draft, release, problem, part_of(draft, release, records), SecureNoise())
+            estimate = release.module.run(mine, problem, release.tunables, meter)
+            events += [{"release": release.release.name, **event} for event in meter.close()]
+            outputs[release.release.name] = of(release.release.task).arrays(estimate, problem)
     return events, outputs
+
+
+@contextmanager
+def _records(draft: Any, data_file: Path | None, memory: Any, engine: Engine, checked: Callable[[], None]) -> Iterator[Any]:
+    if engine.name == "dask":
+        from dpspec.executor.spread import spread
+
+        with spread(draft, data_file, memory, engine.scheduler, engine.workers, checked) as found:
+            yield found.records
+        return
+    from dpspec.executor.reading import read
+
+    yield read(draft, data_file, memory, checked=checked).records
 
 
 def unsaid(private: bool, work: Callable[[], T]) -> T:

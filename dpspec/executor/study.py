@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -19,7 +18,7 @@ from dpspec.compiler.plan import meaning
 from dpspec.executor.design import Design, Point, design
 from dpspec.executor.record import StudyResult, environment, write_json
 from dpspec.executor.trial import Cell, CellResult, compiled, forget_real
-from dpspec.executor.workers import Execute, alone, processes
+from dpspec.executor.workers import Execute, alone, cores, processes
 from dpspec.lang.source import Parsed
 from dpspec.spec.diagnostics import SpecError
 from dpspec.tasks.registry import of as task_of
@@ -63,6 +62,7 @@ def study(
     out: Path | str | None = None,
     workers: int | None = None,
     engine: str = "local",
+    scheduler: str | None = None,
     memory: Any = None,
     progress: Progress | None = None,
 ) -> StudyResult:
@@ -70,8 +70,8 @@ def study(
 
     ``trials``, ``seed``, ``vary`` (numbers or expression text by name) and ``compare`` override the spec's ``study`` block.
     ``until``: go on at each point until half the 95% interval of its mean error is at most this share of the mean, for at least 20
-    trials and at most ``trials`` (1000 when left out). ``out``: where finished cells are kept. ``memory``: (x, y) for a spec ``from
-    memory``. ``progress(what, done, total)`` after each cell.
+    trials and at most ``trials`` (1000 when left out). ``scheduler``: its address (``engine="dask"``).
+    ``out``: where finished cells are kept. ``memory``: (x, y) for a spec ``from memory``. ``progress(what, done, total)`` after each cell.
 
     Raises SpecError when a point has no plan, or the data are private (DP410); :class:`Interrupted` on Ctrl-C.
     """
@@ -95,7 +95,7 @@ def study(
     total = sum(len(cells) for cells in points)
     interrupted = False
     try:
-        with _engine(engine, workers, total, memory) as execute:
+        with _engine(engine, workers, total, memory, scheduler) as execute:
             while wanted := _wanted(points, done, folder, until):
                 for i, result in execute([cell for _, cell in wanted]):
                     name, _ = wanted[i]
@@ -115,12 +115,12 @@ def study(
     return summary
 
 
-def _engine(engine: str, workers: int | None, cells: int, memory: Any) -> AbstractContextManager[Execute]:
-    count = min(workers or os.cpu_count() or 1, cells)
+def _engine(engine: str, workers: int | None, cells: int, memory: Any, scheduler: str | None) -> AbstractContextManager[Execute]:
+    count = min(workers or cores(), cells)
     if engine == "dask":
         from dpspec.executor.clusters import dask_tasks
 
-        return dask_tasks(memory, workers)
+        return dask_tasks(memory, workers, scheduler)
     return alone(memory) if count <= 1 or memory is not None else processes(count, at_once=workers is not None)
 
 
@@ -221,6 +221,7 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
 
     points: list[dict[str, Any]] = []
     notes: dict[str, None] = {}
+    told: dict[tuple[str, str], list[tuple[int, float]]] = {}
     expected: dict[tuple[str, str], dict[str, float]] = {}
     level = s.LEVEL / max(1, sum(len(draft.releases) for draft in drafts))
     for point, draft, results in zip(d.points, drafts, finished, strict=True):
@@ -289,11 +290,19 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
                 notes[f"{name}: {caveat}"] = None
             if moved is not None:
                 notes[_moved(name, measure, moved)] = None
+            if fresh := [r.enforcement[name]["fresh"] for r in results if "fresh" in r.enforcement[name]]:
+                size, error = max(n for n, _ in fresh), max(e for _, e in fresh)
+                told.setdefault((name, measure), []).append((size, error))
             for text in against["unmet"] if against is not None else ():
                 notes[f"The bound of {card.id} is not judged: {text}"] = None
             if any(r.judged.get(name) for r in results) and not np.allclose(judged, errors, rtol=0.05, atol=0):
                 text = "Errors are against the covariance; the bound is judged against E x x^T, which is what it bounds"
                 notes[f"{name}: the mean of x is not 0. {text}"] = None
+    for (name, measure), sizes in told.items():
+        many, worst = max(n for n, _ in sizes), max(e for _, e in sizes)
+        notes[f"{name}: {measure} is measured on {many:,} fresh records of the law or fewer; its standard error is at most {worst:.2g}"] = (
+            None
+        )
     notes.update(dict.fromkeys(_changed(d.points[0].parsed.analysis, points)))
     plan = _plan(d.points[0])
     fitted = s.constants(points)

@@ -156,6 +156,8 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
             bounded = t if release.module.CARD.centres else task.bounded(t, own)
             if bounded is not t:
                 judged[name].append(measure.of(estimate.theta, bounded))
+            if measure.needs == "population" and t.population is not None and hasattr(problem.oracle, "value"):
+                laws[name].measured(t.population, problem.oracle.value, estimate.theta)
             nothing = task.trivial(problem)
             if nothing is not None:
                 trivial[name].append(measure.of(nothing, t))
@@ -196,7 +198,14 @@ class _Laws:
     error: list[float] = field(default_factory=list)
     unmet: dict[str, None] = field(default_factory=dict)
     broken: dict[str, None] = field(default_factory=dict)
+    fresh: tuple[int, float] | None = None
     _last: tuple[Any, tuple[float, float]] | None = None
+
+    def measured(self, sample: Any, value: Any, w: Any) -> None:
+        """The fresh records that a population risk is measured on, and the largest standard error of these trials."""
+        error = sample.error(value, w)
+        if error is not None:
+            self.fresh = sample.records.n, max(error, 0.0 if self.fresh is None else self.fresh[1])
 
     def enforced(self, draft: Draft, release: ReleaseDraft, problem: Any, measure: Measure, t: Trial, drawn: tuple[int, int]) -> Trial:
         """The trial with the truth of its enforced law."""
@@ -222,7 +231,9 @@ class _Laws:
         return replace(t, truth=law.truth)
 
     def to_json(self) -> dict[str, Any]:
-        told = {"unmet": list(self.unmet), "broken": list(self.broken)}
+        told: dict[str, Any] = {"unmet": list(self.unmet), "broken": list(self.broken)}
+        if self.fresh is not None:
+            told["fresh"] = list(self.fresh)
         return {"changed": self.changed, "sample": self.sample, "bias": self.bias, "error": self.error, **told}
 
 

@@ -27,6 +27,11 @@ WORTH_A_PROCESS = 3.0
 AHEAD = 2
 
 
+def cores() -> int:
+    """How many this process may use: of a machine, a container or a batch system that gives it some."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @contextmanager
 def alone(memory: Any = None) -> Iterator[Execute]:
     """Everything in this process."""

@@ -6,6 +6,7 @@ is that of the records after enforcement wherever a bound may speak of the measu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,21 +24,42 @@ Array: TypeAlias = NDArray[np.float64]
 Needs: TypeAlias = Literal["truth", "law", "optimum", "reference", "records", "population"]
 
 
+#: Parts of a population sample whose spread tells its error.
+PARTS = 16
+
+
 def _no_truth(trial: Trial) -> Array:
     raise LookupError("this task has no true value to measure against")
 
 
 @dataclass(frozen=True)
 class Population:
-    """Fresh enforced records of the law, many more than a trial has; ``solve`` finds the least value of the objective on them."""
+    """Fresh enforced records of the law, many more than a trial has; ``solve`` finds the minimiser of the objective on them and the least
+    value."""
 
     records: Any
-    solve: Callable[[], float | None] = lambda: None
+    solve: Callable[[], tuple[Any, float | None]] = lambda: (None, None)
 
     @cached_property
+    def solved(self) -> tuple[Any, float | None]:
+        """Found when it is first asked for."""
+        found: tuple[Any, float | None] = self.solve()
+        return found
+
+    @property
     def optimum(self) -> float | None:
-        """The least value, found when it is first asked for."""
-        return self.solve()
+        least: float | None = self.solved[1]
+        return least
+
+    def error(self, value: Callable[[Any, Any], float], w: Any) -> float | None:
+        """The standard error of the excess risk at w: of ``value(w, records)`` less that of the minimiser, from :data:`PARTS` parts of the
+        fresh records; None where no minimiser is known."""
+        best, rows = self.solved[0], self.records
+        if best is None or getattr(rows, "x", None) is None or rows.n < 2 * PARTS:
+            return None
+        parts = [type(rows)(rows.x[i::PARTS], None if rows.y is None else rows.y[i::PARTS]) for i in range(PARTS)]
+        found = np.array([value(w, part) - value(best, part) for part in parts])
+        return float(found.std(ddof=1)) / math.sqrt(PARTS)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpspec.models.rows import Rows
+from dpspec.models.rows import Rows, each
 
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -130,7 +130,7 @@ class Conditions:
 
     def count(self, records: Rows) -> int:
         """How many records satisfy them."""
-        return sum(int(np.count_nonzero(self.hold(x, y))) for x, y in records.blocks(ROWS))
+        return sum(each(records, ROWS, lambda x, y: int(np.count_nonzero(self.hold(x, y)))))
 
     def hold(self, x: Any, y: Any) -> NDArray[np.bool_]:
         """Of each record of a block, whether all of them do."""
@@ -152,9 +152,13 @@ class Cells:
         """How many records lie in each cell."""
         total = np.zeros(len(self.names), dtype=np.int64)
         edges = np.asarray(self.edges, dtype=np.float64)
-        for x, y in records.blocks(ROWS):
+
+        def part(x: Any, y: Any) -> Codes:
             at = self.column.cells(x, y, edges) if self.edges else self.column.codes(x, y)
-            total += np.bincount(at[at >= 0], minlength=total.size)
+            return np.bincount(at[at >= 0], minlength=len(self.names))
+
+        for one in each(records, ROWS, part):
+            total += one
         return total
 
 
@@ -297,8 +301,13 @@ def entries(column: Column, records: Rows) -> Iterator[Numbers]:
 
 def values(column: Column, records: Rows) -> Iterator[Numbers]:
     """The author's numbers of all records, block after block."""
-    for block in entries(column, records):
-        yield np.clip(column.offset + column.factor * block, column.value_low, column.value_high)
+    for x, y in records.blocks(ROWS):
+        yield numbers(column, x, y)
+
+
+def numbers(column: Column, x: Any, y: Any) -> Numbers:
+    """The author's numbers of the records of a block."""
+    return np.clip(column.offset + column.factor * column.entries(x, y), column.value_low, column.value_high)
 
 
 @dataclass(frozen=True, slots=True)

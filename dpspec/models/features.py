@@ -245,9 +245,60 @@ class MarginGradient:
             return [x * s[:, None]]
 
 
+@dataclass(frozen=True, slots=True)
+class Truncated:
+    """s kernel(x/s, beta), the smooth truncation of :mod:`dpspec.numeric.robust`, entry by entry."""
+
+    s: float
+    beta: float
+    kind: ClassVar[str] = "truncated"
+    needs_y: ClassVar[bool] = False
+    asks: ClassVar[tuple[str, ...]] = ()
+
+    def values(self, x: Vector, y: Vector | None, told: Told, coins: Coins) -> list[Any]:
+        return [self.cut(x)]
+
+    def cut(self, x: Vector) -> Vector:
+        from dpspec.numeric import robust
+
+        with np.errstate(over="ignore", invalid="ignore"):  # the kernel is flat far out, and 0 for a NaN
+            return np.asarray(self.s * robust.kernel(x / self.s, self.beta))
+
+
+@dataclass(frozen=True, slots=True)
+class LatentGradient:
+    """The gradient of a latent model at ``beta``, which the server tells, truncated as by :class:`Truncated`. ``y``: whether it has one."""
+
+    model: str
+    sigma: float
+    y: bool
+    s: float
+    smoothing: float
+    kind: ClassVar[str] = "latent-gradient"
+    asks: ClassVar[tuple[str, ...]] = ("beta",)
+
+    def __post_init__(self) -> None:
+        from dpspec.numeric.latent import GRADIENTS
+
+        if self.model not in GRADIENTS or GRADIENTS[self.model][1] != self.y:
+            raise ValueError(f"no gradient of the model {self.model!r:.40}")
+
+    @property
+    def needs_y(self) -> bool:
+        return self.y
+
+    def values(self, x: Vector, y: Vector | None, told: Told, coins: Coins) -> list[Any]:
+        from dpspec.numeric.latent import GRADIENTS
+
+        return [Truncated(self.s, self.smoothing).cut(GRADIENTS[self.model][0](self.sigma, told["beta"], x, y))]
+
+
 # --------------------------------------------------------------------------------------------------------------------- forms
 
-_ALL = (Shifted, Record, Pair, ScaledPair, Centred, Satisfied, CellOf, Answers, LinearGradient, MarginGradient)
+_ALL = (
+    *(Shifted, Record, Pair, ScaledPair, Centred, Satisfied, CellOf, Answers, LinearGradient, MarginGradient),
+    *(Truncated, LatentGradient),
+)
 _KINDS: dict[str, Any] = {cls.kind: cls for cls in _ALL}
 
 

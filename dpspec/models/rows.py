@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeAlias
 
 from numpy.typing import ArrayLike
@@ -42,3 +42,14 @@ class Rows(Protocol):
     def slice(self, start: int, stop: int) -> Rows: ...
 
     def take(self, index: ArrayLike) -> Rows: ...
+
+
+def each(records: Any, rows: int, part: Callable[[Any, Any], Any]) -> Iterator[Any]:
+    """``part(x, y)`` of consecutive blocks of ``rows`` records, in order. Records whose blocks are spread over workers compute it there
+    (they have a method ``each``): it must be a function of its block and of public or released numbers, and what it returns small."""
+    spread = getattr(records, "each", None)
+    if spread is not None:
+        yield from spread(rows, part)
+        return
+    for x, y in records.blocks(rows):
+        yield part(x, y)

@@ -109,7 +109,8 @@ def _plan(plan: Mapping[str, Any]) -> Iterator[str]:
     if curve:
         yield curve
     for r in plan["releases"]:
-        yield f"<h2>Release {escape(r['name'])}</h2><p><code>{escape(r['task'])}</code> by <b>{escape(str(r['algorithm']))}</b></p>"
+        origin = f" of another package, {escape(r['origin'])}" if r.get("origin") else ""
+        yield f"<h2>Release {escape(r['name'])}</h2><p><code>{escape(r['task'])}</code> by <b>{escape(str(r['algorithm']))}</b>{origin}</p>"
         yield "<h3>What is drawn</h3>" + event_tree(r)
         yield table(("draw", "what"), [(n["name"], noise_line(n)) for n in r["noise"]])
         yield "<h3>What it rests on</h3>" + table(

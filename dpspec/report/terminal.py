@@ -34,6 +34,8 @@ def _plan(plan: Mapping[str, Any], color: bool, verbose: bool) -> Iterator[str]:
 def _release(r: Mapping[str, Any], color: bool, verbose: bool) -> Iterator[str]:
     yield from block("rests on", _assumptions([a for a in r["assumptions"] if a["role"] == "privacy"]), color)
     yield from block("algorithm", _algorithm(r, verbose), color)
+    if r.get("origin"):
+        yield from block("", [f"of another package: {r['origin']}"], color)
     yield from block("noise", [noise_line(row) for row in r["noise"]], color)
     if r["published"]:
         yield from block("published", [published_line(p) for p in r["published"]["all"]], color)
@@ -184,6 +186,9 @@ def cost_line(c: Mapping[str, Any]) -> str:
         parts.append(f"{c['bits_per_user']:.3g} bits a user")
     if c.get("memory_bytes") is not None:
         parts.append(f"{c['memory_bytes'] / 1e6:.3g} MB")
+    if (c.get("records_bytes") or 0) >= 2**27:  # fewer stay in memory, which is no news
+        disk = f" and {c['disk_bytes'] / 1e6:.3g} MB of disk" if c.get("disk_bytes") and c["disk_bytes"] > c["records_bytes"] else ""
+        parts.append(f"records in {c['records_bytes'] / 1e6:.3g} MB{disk}")
     return " · ".join(parts)
 
 

@@ -152,4 +152,12 @@ CODES: dict[str, Code] = {
             "review it and store the new plan with `plan --out`."
         ),
     ),
+    "DP421": Code(
+        title="An algorithm of another package cannot be used",
+        explanation=(
+            "Packages bring algorithms by entry points of the group dpspec.algorithms. One of them has the id of another algorithm, its "
+            "module does not import, or it does not hold what a module of an algorithm holds: CARD, accepts, schedule and run."
+        ),
+        good='[project.entry-points."dpspec.algorithms"]  my-mean = "my_package.my_mean"',
+    ),
 }

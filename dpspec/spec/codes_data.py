@@ -147,6 +147,13 @@ CODES: dict[str, Code] = {
         "that was forgotten, cost the whole budget for constant labels. Public data are refused with the row and the word.",
         good='y in {-1, 1} by map("no" -> -1, "No" -> -1, "yes" -> 1, "Yes" -> 1)',
     ),
+    "DP526": Code(
+        "The records do not fit",
+        "An algorithm that asks for all records at once has them in memory, several times while they are read; the plan's cost says how "
+        "much that is (records_bytes). One that reads in passes or by row keeps the enforced records in a file without a name in the "
+        "folder of temporary files (disk_bytes). Either is compared with what there is before a record is read, by public numbers alone.",
+        good="an algorithm that reads sums or passes (dpspec algorithms ID), a machine with more memory, TMPDIR on a larger disk",
+    ),
     "DP520": Code(
         "The rule cannot enforce the declared set",
         "scale enforces balls; clip enforces boxes, intervals, linf balls and (by the nearest listed value) finite sets; "

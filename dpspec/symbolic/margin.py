@@ -18,7 +18,7 @@ from dpspec.spec.expr import Expr
 from dpspec.symbolic import softmax
 from dpspec.symbolic.certificate import Certificate
 from dpspec.symbolic.jets import Outer, jet
-from dpspec.symbolic.losses import recognise
+from dpspec.symbolic.losses import drop_free, recognise
 from dpspec.symbolic.normal import NoNormalForm, Poly, Scope, normal_form, text
 from dpspec.symbolic.parts import split
 from dpspec.symbolic.stable import stable
@@ -120,16 +120,29 @@ _CURVES: dict[str, Callable[..., Vector]] = {
 }
 
 
+#: f of the named losses whose values are asked for at many points, as f' in :mod:`dpspec.numeric.slopes`.
+_VALUES: dict[str, Callable[..., Vector]] = {
+    "logistic": lambda z: np.logaddexp(0.0, -z),
+    "sigmoid": lambda z: expit(-z),
+    "squared": lambda s: s * s / 2,
+    "biweight": lambda s, c: c * c / 6 * (1.0 - (1.0 - np.minimum((s / c) ** 2, 1.0)) ** 3),
+    "cauchy": lambda s, c: c * c / 2 * np.log1p((s / c) ** 2),
+}
+
+
 @lru_cache(maxsize=256)
 def _short(form: Poly, order: int) -> Direct | None:
-    """The direct formula of a derivative of a recognised loss; None where there is none (values always go the general way)."""
-    named = recognise(form) if order else None
-    if named is None or named.name not in SLOPES:
+    """The direct formula of the value or a derivative of a recognised loss; None where there is none."""
+    named = recognise(form)
+    known = (_VALUES, SLOPES, _CURVES)[order]
+    if named is None or named.name not in known or (order == 0 and drop_free(form) != form):
         return None
-    g = (SLOPES, _CURVES)[order - 1][named.name]
+    g = known[named.name]
     params, factor = [float(p) for p in named.params], float(named.factor)
     if named.family == "residual":
         return lambda u, y: factor * g(u - y, *params)
+    if order == 0:
+        return lambda u, y: factor * g(y * u, *params)
     if order == 1:
         return lambda u, y: (y if factor == 1.0 else factor * y) * g(y * u, *params)
     return lambda u, y: factor * (y * y) * g(y * u, *params)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -25,8 +25,8 @@ class Values:
     second: Mapping[tuple[int, int], Any]
 
 
-def values(node: Node, inputs: Vector, y: Vector, order: int) -> Values:
-    """``node`` at ``inputs`` (variables, rows) and labels (rows,), with derivatives up to ``order`` (0, 1, 2)."""
+def values(node: Node, inputs: Sequence[Any], y: Vector, order: int) -> Values:
+    """``node`` at ``inputs``, an array (rows,) or a number each, and labels (rows,), with derivatives up to ``order`` (0, 1, 2)."""
     match node:
         case Number(value=v):
             return Values(float(v), {}, {})
@@ -88,20 +88,27 @@ def _outer(name: str, params: tuple[Fraction, ...], z: Any, order: int) -> tuple
         if params[0] == 2:
             return z * z, 2.0 * z, 2.0
         return array_power(z, params[0])
-    if order < 2 and name == "tanh":
-        t = np.tanh(z)
-        return t, 1.0 - t * t
+    if order < 2:  # without the derivatives that are not asked for
+        if name == "tanh":
+            t = np.tanh(z)
+            return t, 1.0 - t * t
+        if name == "expit":
+            s = 1.0 / (1.0 + np.exp(-z))
+            return s, s * (1.0 - s)
+        if name == "softplus":
+            return np.logaddexp(0.0, z), 1.0 / (1.0 + np.exp(-z)) if order else None
     return array_unary(name, params, z)
 
 
 def function(net: Network, order: int) -> Any:
     """phi (order 0), the partial derivatives (variables, rows) or the second ones (variables, variables, rows) as a function of the
-    margins and output weights (variables, rows) and the labels (rows,). What overflows is infinite or no number, without a warning."""
+    margins, (rows,) each, the output weights, numbers or (rows,), and the labels (rows,). What overflows is infinite or no number,
+    without a warning."""
 
-    def of(inputs: Vector, y: Vector) -> Vector:
+    def of(inputs: Sequence[Any], y: Vector) -> Vector:
         with np.errstate(all="ignore"):
             found = values(net.form, inputs, y, order)
-        m, rows = net.variables, inputs.shape[1]
+        m, rows = net.variables, len(y)
         if order == 0:
             return np.array(np.broadcast_to(found.value, rows))
         if order == 1:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpspec.domains.domain import Domain
 from dpspec.symbolic.margin import MarginLoss
-from dpspec.symbolic.normal import Poly
+from dpspec.symbolic.normal import Poly, const, substitute, variables
 from dpspec.symbolic.pairs import pair_case
 from dpspec.symbolic.parts import Case, cases
 from dpspec.symbolic.stable import stable
@@ -46,12 +46,22 @@ class PairLoss:
         """Whether the slope knows u and the labels through u - (y1 - y2) alone."""
         return len(self.every) == 1 and stable(self.every[0].form, 1).residual
 
+    @property
+    def silent(self) -> frozenset[tuple[float, float]]:
+        """The labels of pairs whose loss does not depend on u."""
+        pairs = [(a, b) for a in self.labels for b in self.labels]
+        mine = (substitute(self.form, {"y1": const(a), "y2": const(b)}) for a, b in pairs)
+        return frozenset((float(a), float(b)) for (a, b), own in zip(pairs, mine, strict=True) if "u" not in variables(own))
+
     def value(self, u: Vector, y1: Vector | float, y2: Vector | float) -> Vector:
         return MarginLoss(self.name, self.form).value(u, y1, y2)
 
     def slope(self, u: Vector, y1: Vector | float, y2: Vector | float) -> Vector:
         if len(self.functions) == 1:
             return self.functions[0].derivative(u, np.subtract(y1, y2))
+        if np.ndim(y1) == np.ndim(y2) == 0:
+            k = self.table.get((float(y1), float(y2)))
+            return np.zeros(u.shape) if k is None else self.functions[k].derivative(u)
         first, second = np.broadcast_to(y1, u.shape), np.broadcast_to(y2, u.shape)
         out = np.zeros(u.shape)
         for (a, b), k in self.table.items():

@@ -41,6 +41,7 @@ from dpspec.algorithms.card import Problem
 from dpspec.algorithms.objective import margins
 from dpspec.measures.measure import Array, Measure, Trial
 from dpspec.measures.vector import DISTANCES
+from dpspec.numeric import latent
 from dpspec.spec.expr import Num
 from dpspec.spec.model import Fit
 from dpspec.spec.words import Assumption
@@ -89,11 +90,6 @@ def responses(y: Any) -> Array:
     return np.asarray(y, dtype=np.float64)
 
 
-def _finite(u: Array) -> Array:
-    """An inner product that overflows in both directions at once is no number: it says nothing about the sign."""
-    return np.where(np.isnan(u), 0.0, u)
-
-
 def log_posterior(u: Array) -> Array:
     """log 1/(1 + exp(-2u)) and log 1/(1 + exp(2u)), (rows, 2): finite for finite u, -infinity only at the wrong sign of an infinite one."""
     with np.errstate(over="ignore"):
@@ -116,16 +112,13 @@ class Mixture:
 
     def _lean(self, beta: Array, x: Any) -> Array:
         with np.errstate(all="ignore"):
-            return _finite(margins(x, beta) / self.sigma / self.sigma)
+            return latent.finite(margins(x, beta) / self.sigma / self.sigma)
 
     def responsibilities(self, beta: Array, x: Any, y: Any) -> Array:
         return log_posterior(self._lean(beta, x))
 
     def gradients(self, beta: Array, x: Any, y: Any) -> Array:
-        lean = np.tanh(self._lean(beta, x))
-        rows = x if isinstance(x, np.ndarray) else x.toarray()
-        with np.errstate(all="ignore"):
-            return np.asarray(rows * lean[:, None] - beta)
+        return latent.mixture(self.sigma, beta, dense(x), y)
 
     def terms(self, beta: Array, x: Any, y: Any) -> Array:
         """tanh(<beta, x>/sigma^2) x, (rows, d)."""
@@ -159,16 +152,13 @@ class MixtureOfRegressions:
     def _both(self, beta: Array, x: Any, y: Any) -> tuple[Array, Array]:
         with np.errstate(all="ignore"):
             fitted = margins(x, beta)
-            return fitted, _finite(responses(y) * fitted / self.sigma / self.sigma)
+            return fitted, latent.finite(responses(y) * fitted / self.sigma / self.sigma)
 
     def responsibilities(self, beta: Array, x: Any, y: Any) -> Array:
         return log_posterior(self._both(beta, x, y)[1])
 
     def gradients(self, beta: Array, x: Any, y: Any) -> Array:
-        fitted, lean = self._both(beta, x, y)
-        rows = x if isinstance(x, np.ndarray) else x.toarray()
-        with np.errstate(all="ignore"):
-            return np.asarray(rows * (np.tanh(lean) * y - fitted)[:, None])
+        return latent.regressions(self.sigma, beta, dense(x), responses(y))
 
     def terms(self, beta: Array, x: Any, y: Any) -> Array:
         """tanh(y <beta, x>/sigma^2) y x, (rows, d)."""
@@ -212,14 +202,7 @@ class RegressionWithMissing:
     sigma: float
 
     def gradients(self, beta: Array, x: Any, y: Any) -> Array:
-        rows = x if isinstance(x, np.ndarray) else x.toarray()
-        gone = np.isnan(rows)
-        seen, square = np.where(gone, 0.0, rows), self.sigma**2
-        with np.errstate(all="ignore"):
-            rest = responses(y) - margins(seen, beta)
-            spread = square + margins(gone.astype(np.float64), beta * beta)
-            guessed = np.where(gone, beta, 0.0) * (rest / spread * rest - 1)[:, None]
-            return np.asarray((seen * rest[:, None] + guessed) * (square / spread)[:, None])
+        return latent.missing(self.sigma, beta, dense(x), responses(y))
 
     def _seen(self, beta: Array, x: Any, y: Any) -> tuple[Array, Array, Array, Array]:
         """Which entries are missing, the others, what is left of y and its variance."""

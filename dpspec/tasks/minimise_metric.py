@@ -216,7 +216,7 @@ def reference(records: Any, problem: Problem, settings: Mapping[str, Any]) -> Re
     """The minimiser over all pairs of these records and the least value."""
     from dpspec.algorithms.objective import optimum
 
-    return optimum(problem.oracle, records, tolerance=1e-6)
+    return optimum(problem.oracle, records, tolerance=1e-4)
 
 
 #: Neighbours that vote.

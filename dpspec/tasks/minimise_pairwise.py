@@ -11,6 +11,7 @@ the pairs are run through in blocks.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
@@ -102,6 +103,35 @@ class Ordered:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ByLabel:
+    """Records in a public order, kept label by label: a record meets the earlier ones of each label as one slice, and those of labels that
+    leave its pairs without a slope (equal ones, in ranking) not at all. ``parts``: (label, their places in the order, their rows)."""
+
+    objective: PairObjective
+    parts: tuple[tuple[float, list[int], Any], ...]
+    label: NDArray[np.intp]
+    within: NDArray[np.intp]
+
+    def gradient(self, w: Vector, k: int) -> Vector:
+        """As :meth:`Ordered.gradient`."""
+        f = self.objective
+        own, _, rows = self.parts[self.label[k]]
+        here = rows[self.within[k] : self.within[k] + 1]
+        total, pull = 0.0, np.zeros(len(w))
+        with np.errstate(all="ignore"):
+            margin = (here @ w)[0]
+            for other, places, theirs in self.parts:
+                count = bisect_left(places, k)
+                if count == 0 or (own, other) in f.silent:
+                    continue
+                earlier = theirs[:count]
+                s = bounded(f.slope(margin - earlier @ w, own, other), f.limit)
+                total, pull = total + s.sum(), pull + earlier.T @ s
+            mine = here[0] if isinstance(here, np.ndarray) else here.toarray()[0]
+            return np.asarray((mine * total - pull) / k)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class PairObjective:
     """``phi`` and its ``slope`` in u = <w, x1 - x2>; ``limit``, ``length``: certified bounds of |phi'|, into which computed slopes are
     brought, and of the gradient of a pair. ``l2``, ``l1``, ``group``, ``over`` as in :class:`dpspec.algorithms.objective.Objective`.
@@ -117,15 +147,25 @@ class PairObjective:
     length: float = math.inf
     curve: float = math.inf
     residual: bool = False  # phi knows u - (y1 - y2) alone, but for terms without w
+    silent: frozenset[tuple[float, float]] = frozenset()  # labels of pairs without a slope
     online: bool = False  # data_value is the mean over t of the mean over the pairs with earlier records, as in a regret
 
     def size(self, features: int) -> int:
         """How many weights there are."""
         return features
 
-    def ordered(self, records: Any, order: NDArray[np.intp]) -> Ordered:
+    def ordered(self, records: Any, order: NDArray[np.intp]) -> Ordered | ByLabel:
         """The records in ``order``, a permutation that depends on none of them."""
-        return Ordered(self, records.x[order], _labels(records)[order])
+        y = _labels(records)[order]
+        labels, label = np.unique(y, return_inverse=True)
+        if not self.silent or len(labels) > _LABELS:
+            return Ordered(self, records.x[order], y)
+        places = [np.flatnonzero(label == j) for j in range(len(labels))]
+        within = np.empty(len(y), dtype=np.intp)
+        for found in places:
+            within[found] = np.arange(len(found))
+        parts = tuple((float(v), found.tolist(), records.x[order[found]]) for v, found in zip(labels, places, strict=True))
+        return ByLabel(self, parts, label, within)
 
     def arriving(self, records: Any) -> Ordered:
         """The records in the order in which they come."""
@@ -358,6 +398,7 @@ def bind(binding: Binding) -> Any:
         length=loss.lipschitz,
         curve=loss.curve,
         residual=functions.residual,
+        silent=functions.silent,
     )
 
 

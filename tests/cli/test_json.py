@@ -46,7 +46,7 @@ COMMAND_WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
 #: They write a script, or speak a protocol.
 OTHERWISE = {"completion", "lsp"}
 #: Options that change what is computed, not what is printed.
-OTHER = {"--seed", "--compare", "--workers", "--engine", "--trials", "--data", "--to", "--help", "--format", "--as"}
+OTHER = {"--seed", "--compare", "--workers", "--engine", "--scheduler", "--trials", "--data", "--to", "--help", "--format", "--as"}
 OTHER |= {"--ledger", "--account", "--fit", "--policy", "--delta", "--measures"}
 OTHER |= {"--store", "--rounds", "--partial", "--serve", "--malicious"}
 COMMON = ("--quiet", "--verbose", "--no-color")

@@ -58,8 +58,9 @@ def test_a_client_computes_what_the_executor_hands_to_its_channel(name: str, pla
     held, _ = made_true(plan.draft, Records(x, y))
     door = meter.Release(release.calibrated, SecureNoise(), mode="release", public=PublicRandomness(0))
     release.module.run(part_of(plan.draft, release, held), bound_problem(plan.draft, release), release.tunables, door)
-    told: Told = {name: np.zeros(device.d) for name in device.asks}
-    n = 20 if device.rounds > 1 else len(x)  # the first round asks at zeros
+    state = state_for(plan, device)
+    told: Told = {} if state is None else state.told
+    n = 20 if device.rounds > 1 else len(x)  # users of the first round
     handed = seen[:1] if device.rounds > 1 else seen
     values: list[Any] = []
     for i in range(n):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpspec.algorithms.registry import all_modules
+from dpspec.algorithms.registry import all_modules, origin, other_modules
 from dpspec.compiler.draft import Draft
 from dpspec.compiler.passes import compile_draft
 from dpspec.data.records import Records
@@ -31,12 +31,18 @@ from dpspec.tasks.registry import of
 from tests.conformance.extremes import extremes, image, listed, made, opposite
 
 ROOT = Path(__file__).resolve().parents[2]
-ALGORITHMS = [m for m in all_modules() if m.CARD.role == "algorithm"]
+#: Algorithms of other packages that are installed are held to the same suite.
+ALGORITHMS = [m for m in (*all_modules(), *other_modules()) if m.CARD.role == "algorithm"]
 IDS = [m.CARD.id for m in ALGORITHMS]
 
 
 def family(module: ModuleType) -> str:
     return module.__name__.split(".")[-2]
+
+
+def spec_file(module: ModuleType) -> Path:
+    """The gallery spec of an algorithm: from the root of the project, of another package from the folder of its module."""
+    return (Path(module.__file__ or "").parent if origin(module) else ROOT) / module.CARD.spec
 
 
 #: Whose trials take longer than those of their family.
@@ -52,7 +58,7 @@ def measured(modules: list[ModuleType]) -> Any:
 
 
 def gallery(module: ModuleType) -> Parsed:
-    return parse_file(ROOT / module.CARD.spec)
+    return parse_file(spec_file(module))
 
 
 def resized(parsed: Parsed, **numbers: float | str) -> Parsed:

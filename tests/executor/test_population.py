@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from dpspec.compiler.measures import choose
 from dpspec.compiler.passes import compile_draft
 from dpspec.executor.bind import bound_problem
 from dpspec.executor.population import population
+from dpspec.executor.study import study
 from dpspec.lang.source import parse_text
 from dpspec.spec.diagnostics import SpecError
 from dpspec.tasks.registry import of
@@ -101,3 +103,26 @@ release w
     assert got.code == 0, got
     assert "excess-population-risk" in got.stdout
     assert "measured is excess-empirical-risk" in " ".join(got.stdout.split())
+
+
+def test_a_population_risk_comes_with_its_own_error() -> None:
+    """Of (y - <w, x>)^2 at w against the least squares: the standard error of a mean of differences, 16 parts of the sample."""
+    from dpspec.data.records import Records
+    from dpspec.measures.measure import Population
+
+    g = np.random.default_rng(4)
+    x = g.standard_normal((16_000, 2))
+    y = x @ np.array([1.0, -1.0]) + g.standard_normal(16_000)
+    records = Records(x, y)
+
+    def value(w: Any, rows: Any) -> float:
+        return float(np.mean((rows.y - rows.x @ w) ** 2))
+
+    best = np.linalg.lstsq(x, y, rcond=None)[0]
+    sample, w = Population(records, lambda: (best, value(best, records))), np.array([1.5, -1.0])
+    rows = (y - x @ w) ** 2 - (y - x @ best) ** 2
+    assert sample.error(value, w) == pytest.approx(rows.std() / 16_000**0.5, rel=0.6)
+    assert Population(records).error(value, w) is None
+
+    told = study(parse_text(SPEC.format(source="from memory", status="private") + LAW, surface="dps"), trials=2, workers=1).to_json()
+    assert any("80,000 fresh records" in note and "its standard error is at most 0.00" in note for note in told["notes"])

@@ -37,16 +37,21 @@ def test_verdicts_follow_from_the_intervals(generator: ModuleType) -> None:
     assert generator.check({"rises": "n"}, falling)[1] is False
     assert generator.check({"rises": "e"}, falling)[1] is True
     assert generator.check({"falls": "n"}, [point(1.0, n=1), {**point(0.99, n=2), "error": {"mean": 0.99, "ci95": [0.98, 1.0]}}])[1] is None
-    tight = [{**point(1.0, n=n), "error": {"mean": m, "ci95": [m - 0.01, m + 0.01]}} for n, m in ((1, 1.0), (2, 0.995))]
-    assert generator.check({"falls": "n"}, tight)[1] is False  # a fall by a tenth is excluded
+    tight = [{**point(1.0, n=n), "error": {"mean": m, "ci95": [m - 0.001, m + 0.001]}} for n, m in ((1, 1.0), (2, 0.989))]
+    assert generator.check({"falls": "n"}, tight)[1] is True  # a document's own table falls by 1.1 %: no change is too small to count
+    level = [{**point(1.0, n=n), "error": {"mean": 1.0, "ci95": [1.0, 1.0]}} for n in (1, 2, 3)]
+    assert generator.check({"falls": "n"}, level)[1] is False  # the zero matrix at every point
     mixed = [*falling[:3], point(1.7, n=20, e=2)]
     assert generator.check({"falls": "n"}, mixed)[1] is None  # one series overlaps
     assert generator.check({"falls": "n"}, [*falling[:3], point(4.0, n=20, e=2)])[1] is False
     assert generator.check({"flat": {"in": "n", "factor": 2}}, falling)[1] is True
     assert generator.check({"flat": {"in": "n", "factor": 1.9}}, falling)[1] is False
-    pair = [point(1.0, "a", n=1), point(2.0, "b", n=1)]
+    pair = [point(1.0, "a", n=1), point(3.0, "b", n=1)]
     assert generator.check({"below": ["a", "b"]}, pair)[1] is True
     assert generator.check({"below": ["b", "a"]}, pair)[1] is False
+    near = [point(1.0, "a", n=1), point(2.0, "b", n=1)]
+    assert generator.check({"below": ["a", "b"]}, near)[1] is None  # within the reach of a default step length
+    assert generator.check({"below": ["b", "a"]}, near)[1] is None
     assert generator.check({"below": ["a", "c"]}, pair)[1] is None
     turning = [point(m, k=k, d=d) for k, d, m in ((1, 1, 2.0), (9, 1, 0.5), (1, 4, 1.0), (9, 4, 3.0))]
     assert generator.check({"turns": {"of": "k", "at": "d"}}, turning)[1] is True
@@ -55,6 +60,24 @@ def test_verdicts_follow_from_the_intervals(generator: ModuleType) -> None:
     assert generator.verdict([True, True]) == "trend only"
     assert generator.verdict([True, None]) == "not decided"
     assert generator.verdict([None, False]) == "does not reproduce"
+
+
+def test_a_section_is_judged_anew_from_its_own_table(generator: ModuleType) -> None:
+    text = (
+        "## x\n\nWhat was done.\n\n**Verdict: trend only.** As before.\n\n| the document says | measured |\n|---|---|\n| old | yes |\n\n"
+        "| algorithm | n | trials | mean l2-error | 95% interval | non-private | zero vector |\n|---|---|---|---|---|---|---|\n"
+        "| a | 1,000 | 3 | 0.5 | 0.45 to 0.55 | - | 1 |\n| b | 1,000 | 3 | 0.6 | 0.58 to 0.62 | - | 1 |\n\n`dpspec study x`\n"
+    )
+    word, page = generator.judged_anew({"checks": [{"below": ["a", "b"]}], "why": "Why."}, "trend only", text)
+    assert word == "not decided"
+    assert "**Verdict: not decided.** Why." in page
+    assert "(measured 0.83 of it) | not decided" in page
+    assert page.count("| algorithm |") == 1
+    assert "`dpspec study x`" in page
+
+
+def test_verdicts_stand_on_one_page() -> None:
+    assert "Verdict" not in (ROOT / "docs" / "reproduction-matrix.md").read_text(encoding="utf-8")
 
 
 def test_every_claim_belongs_to_a_spec() -> None:

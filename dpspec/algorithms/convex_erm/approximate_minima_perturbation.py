@@ -89,6 +89,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "50*n", "rounds": "1", "memory_bytes": "8*n*(features + 1)"},
+    reads="passes",
     spec="specs/convex_erm/approximate-minima-perturbation.dps",
     margins="several",
 )

@@ -110,6 +110,8 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*n*(features + 1)"},
+    reads="passes",
+    spread=True,
     spec="specs/convex_erm/dp-accmd.dps",
     margins="several",
 )

@@ -161,6 +161,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "T*(n + 2*m*b)", "rounds": "T*m", "memory_bytes": "8*n*(features + 1)"},
+    reads="rows",
     spec="specs/convex_erm/dp-katyusha.dps",
     margins="several",
 )

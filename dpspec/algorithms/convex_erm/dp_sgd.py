@@ -130,6 +130,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "T*b", "rounds": "T", "memory_bytes": "8*n*(features + 1)"},
+    reads="rows",
     spec="specs/convex_erm/dp-sgd.dps",
     margins="several",
 )

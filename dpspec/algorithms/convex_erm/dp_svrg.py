@@ -166,6 +166,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "T*(n + 2*m*b)", "rounds": "T*(m + 1)", "memory_bytes": "8*n*(features + 1)"},
+    reads="rows",
     spec="specs/convex_erm/dp-svrg.dps",
     margins="several",
 )

@@ -122,6 +122,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "T*n + 2*K*b", "rounds": "K", "memory_bytes": "8*n*(features + 1)"},
+    reads="rows",
     spec="specs/convex_erm/dp-svrg-pp.dps",
     margins="several",
 )

@@ -149,6 +149,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "50*n", "rounds": "1", "memory_bytes": "8*(n*(features + 1) + 2*d^2)"},
+    reads="passes",
     spec="specs/convex_erm/objective-perturbation.dps",
 )
 

@@ -110,6 +110,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n*T", "rounds": "1", "memory_bytes": "8*n*(features + 1)"},
+    reads="passes",
     spec="specs/convex_erm/output-perturbation.dps",
     margins="several",
 )

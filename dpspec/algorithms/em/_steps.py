@@ -7,11 +7,11 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms import sums
 from dpspec.algorithms.card import Fault, Need, Problem, Tunable, Tunables
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
+from dpspec.numeric import robust
 
 _EVIDENCE = "tests/algorithms/em/test_dp_gradient_em_full.py::"
 

@@ -44,7 +44,6 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms import sums
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.em import _clusters as clusters
@@ -53,7 +52,7 @@ from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sets import Vector
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
-from dpspec.numeric import norms
+from dpspec.numeric import norms, robust
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Disjoint, Draw, Repeat, Sequence, Tree
 
@@ -203,6 +202,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*(n*d + 12*262144)"},
+    reads="passes",
     spec="specs/em/dp-em.dps",
 )
 

@@ -131,6 +131,7 @@ CARD = Card(
         Fault("000 Algorithm 7.2.55, line 3: evaluate q_i", "its gradient is meant", "docs/faults.md#gradient-of-q", "text"),
     ),
     cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*(n*d + 12*262144)"},
+    reads="passes",
     spec="specs/em/dp-gradient-em-clipped.dps",
 )
 

@@ -5,7 +5,7 @@
 q_i the gradient of record i's Q(.; beta_{t-1}) at beta_{t-1} (:mod:`dpspec.tasks.latent`), phi(a) = a - a^3/6 cut at |a| = sqrt(2).
 
 Sensitivity: each term lies in [-cap, cap] s/n, cap = (2 sqrt(2)/3) erf(sqrt(b/2)), whatever a record holds and whatever its gradient
-overflows to (:mod:`dpspec.algorithms.robust_mean` reads NaN as 0, then cuts), so where a record is replaced, by zeros too, g moves by at
+overflows to (:mod:`dpspec.numeric.robust` reads NaN as 0, then cuts), so where a record is replaced, by zeros too, g moves by at
 most 2 cap s sqrt(d)/n in l2, and by half of that where it leaves: a zeroed record still has the gradient of 0, which is not 0 (gmm:
 -beta). T Gaussian draws on the same records: adaptive composition, counted exactly. beta_t is public, and the next gradients are
 functions of it and the records.
@@ -138,6 +138,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*(n*d + 12*262144)"},
+    reads="passes",
     spec="specs/em/dp-gradient-em-full.dps",
 )
 

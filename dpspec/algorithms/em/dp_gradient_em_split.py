@@ -149,6 +149,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n", "rounds": "T", "memory_bytes": "8*(n*d + 12*262144)"},
+    reads="passes",
     spec="specs/em/dp-gradient-em-split.dps",
 )
 

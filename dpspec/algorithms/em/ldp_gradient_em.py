@@ -39,14 +39,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms import sums
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.em import _steps as steps
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sets import Vector
-from dpspec.models.door import Door
+from dpspec.models.door import Door, Told
+from dpspec.models.features import Feature, LatentGradient, Truncated
 from dpspec.models.rows import Rows
+from dpspec.numeric import robust
+from dpspec.numeric.latent import GRADIENTS
 from dpspec.privacy.channels.gaussian_vector import GaussianVector
 from dpspec.privacy.channels.one_bit import OneBitMean
 from dpspec.privacy.channels.protocol import Channel
@@ -139,6 +141,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n", "rounds": "T", "bits_per_user": "64*d", "memory_bytes": "8*(n*d + 12*(32768 + 64*d))"},
+    reads="passes",
     spec="specs/em/ldp-gradient-em.dps",
 )
 
@@ -190,16 +193,24 @@ def run(records: Rows, p: Problem[steps.Model], t: Tunables, release: Door) -> E
     beta, m = steps.start(p, t, release), p.n // int(t.T)
     for k in range(t.T):  # disjoint users, in the order of the public numbers of their rows
         users = records.slice(k * m, p.n if k == t.T - 1 else (k + 1) * m)
-        beta = beta + t.eta * np.atleast_1d(release.mean_blocks("report", truncated(users, p.oracle, t, beta)))
+        told = Told(truncated(users, p.oracle, t, beta), {"beta": beta})
+        beta = beta + t.eta * np.atleast_1d(release.mean_blocks("report", told))
     return Estimate(beta)
 
 
 def truncated(users: Rows, model: steps.Model, t: Tunables, beta: Vector) -> Iterator[Vector]:
     """What the clients report, in dense blocks: s kernel(q/s), each row from its own record and from beta alone."""
+    held = Truncated(float(t.s), float(t.b))
     for x, y in users.blocks(sums.block_rows(1 << 15, users.d, 64)):
-        gradients = model.gradients(beta, x, y)
-        with np.errstate(over="ignore", invalid="ignore"):  # the kernel is flat far out, and 0 for a NaN
-            yield t.s * robust.kernel(gradients / t.s, t.b)
+        yield held.cut(model.gradients(beta, x, y))
+
+
+def client(p: Problem[steps.Model], t: Tunables) -> dict[str, Feature]:
+    """Of the three models of the task, whose gradients a device has."""
+    name = str(getattr(p.task, "model", ""))
+    if name not in GRADIENTS:
+        return {}
+    return {"report": LatentGradient(name, float(p.facts["sigma"]), GRADIENTS[name][1], float(t.s), float(t.b))}
 
 
 # --------------------------------------------------------------------------------------------------- what is known beforehand

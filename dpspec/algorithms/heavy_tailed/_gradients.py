@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms import sums
 from dpspec.algorithms.card import Fault, Need, Problem, Tunable, Tunables
 from dpspec.algorithms.objective import Objective, margins
 from dpspec.algorithms.sets import Vector, constraint_set
+from dpspec.numeric import robust
 
 BOUNDED: Final = "one record moves a robust mean by at most twice the kernel's supremum times s/m, whatever it holds"
 NEEDS: Final = (

@@ -1,4 +1,4 @@
-"""The smoothed, softly truncated mean as a catalogue entry: :mod:`dpspec.algorithms.robust_mean`.
+"""The smoothed, softly truncated mean as a catalogue entry: :mod:`dpspec.numeric.robust`.
 
 dp-catoni-mean and the heavy-tailed sparse algorithms add noise to it; alone it spends nothing and protects nobody.
 """

@@ -24,13 +24,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms import sums
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sets import constraint_set
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
+from dpspec.numeric import robust
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.schedule import Draw, Tree
 
@@ -153,6 +153,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n", "rounds": "1", "memory_bytes": "8*(n*d + 12*262144)"},
+    reads="sums",
     spec="specs/heavy_tailed/dp-catoni-mean.dps",
 )
 

@@ -65,10 +65,11 @@ CARD = Card(
             "l2-error",
             "explicit",
             "upper",
-            "d*tau/(4*C) + sqrt(d*(tau/n + scale^2))",
+            "d*tau/(4*C) + sqrt(d*tau/n + N)",
             "proved",
             LENGTH,
-            conditions="in expectation; (d + 1)*scale^2 at pure epsilon",
+            conditions="in expectation",
+            where={"N": "E|noise|^2: d*scale^2, or d*(d + 1)*scale^2 for pure budgets"},
         ),
         Bound(
             "l2-error",
@@ -126,6 +127,10 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     if not constraint_set(p.task.over, p.facts).convex:
         return {}
     return {LENGTH: p.d * t.tau / (4 * t.C) + math.sqrt(p.d * t.tau / p.n + energy(p, calibrated))}
+
+
+def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
+    return {LENGTH: {"N": energy(p, calibrated)}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -10,7 +10,7 @@ under replace-one a score moves by at most max|v|_1 * 2 cap s/m (half of that wh
 record meets one choice, and the whole spends what one choice does (parallel composition).
 
 Source: 003, section 4, Algorithm 1, Theorems 1 and 2, Corollary 1 (LASSO: `minimise (<w, x> - y)^2 over ball(l1, 1)`), Theorem 3 (robust
-regression: a loss such as biweight). Differences: the kernel is guarded (robust_mean); the sensitivity is that of one score, where the
+regression: a loss such as biweight). Differences: the kernel is guarded (numeric.robust); the sensitivity is that of one score, where the
 printed exp(epsilon u/(2 Delta)) has the l1 *diameter* in Delta and the factor 2 as well, twice the noise needed; s, T and the start are
 public numbers.
 
@@ -34,7 +34,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms import sums, vertices
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
@@ -43,6 +42,7 @@ from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import constraint_set
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
+from dpspec.numeric import robust
 from dpspec.privacy.mechanisms.exponential import Exponential
 from dpspec.privacy.schedule import Disjoint, Draw, Tree
 
@@ -176,6 +176,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n", "rounds": "T", "memory_bytes": "8*(n*(d + 1) + 12*262144)"},
+    reads="parts",
     spec="specs/heavy_tailed/dp-fw-heavy-tailed.dps",
 )
 

@@ -145,6 +145,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*n*(d + 1)"},
+    reads="passes",
     spec="specs/heavy_tailed/dp-lasso-shrinkage.dps",
 )
 

@@ -205,6 +205,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "b*T", "rounds": "T", "memory_bytes": "8*(n*(d + 1) + 12*262144)"},
+    reads="rows",
     spec="specs/heavy_tailed/heavy-tailed-dp-gd-catoni.dps",
 )
 

@@ -35,14 +35,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms import sums
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.heavy_tailed import dp_catoni_mean as central
 from dpspec.algorithms.sets import Vector, constraint_set
 from dpspec.models.door import Door
+from dpspec.models.features import Feature, Truncated
 from dpspec.models.rows import Rows
+from dpspec.numeric import robust
 from dpspec.privacy.channels.gaussian_vector import GaussianVector
 from dpspec.privacy.channels.one_bit import OneBitMean
 from dpspec.privacy.channels.protocol import Channel
@@ -180,6 +181,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*d", "memory_bytes": "8*12*(32768 + 64*d)"},
+    reads="sums",
     spec="specs/heavy_tailed/ldp-heavy-tailed-mean.dps",
 )
 
@@ -241,9 +243,13 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
 
 def truncated(records: Rows, p: Problem, t: Tunables) -> Iterator[Vector]:
     """What the clients report, in dense blocks: s kernel(x/s), each row from its own record alone."""
+    held = Truncated(float(t.s), float(t.beta))
     for x, _ in records.blocks(sums.block_rows(1 << 15, p.d, 64)):
-        with np.errstate(over="ignore", invalid="ignore"):  # the kernel is flat far out, and 0 for a NaN
-            yield t.s * robust.kernel((x if isinstance(x, np.ndarray) else x.toarray()) / t.s, t.beta)
+        yield held.cut(x if isinstance(x, np.ndarray) else x.toarray())
+
+
+def client(p: Problem, t: Tunables) -> dict[str, Feature]:
+    return {"report": Truncated(float(t.s), float(t.beta))}
 
 
 # --------------------------------------------------------------------------------------------------- what is known beforehand

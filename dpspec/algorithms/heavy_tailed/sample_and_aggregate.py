@@ -48,6 +48,12 @@ _ROOT: Final = "(sqrt(log(1/delta) + epsilon) - sqrt(log(1/delta)))"
 _RIDGE: Final = "a ridge, Markov on a block and Hoeffding over blocks (text of the module)"
 _BOUNDED: Final = "a record is in one block and changes one of m points of the set; their centre moves by at most S, and S by at most e^t"
 
+
+def _blocks(smoothness: str) -> str:
+    """The default m, from public facts."""
+    return f"max(1, min(floor(n/(2*d)), 4000, ceil(2/smoothing*log(1 + w_radius*({smoothness})*sqrt(n/(d*tau))))))"
+
+
 CARD = Card(
     id="sample-and-aggregate",
     title="Sample and aggregate: the centre of block minimisers with noise at its smooth sensitivity",
@@ -78,8 +84,9 @@ CARD = Card(
             "each/(2*(d + 2))", "half of epsilon for the dilation; 000: epsilon/(4*(d + log(2/delta)))", minimum=1e-300, maximum=100
         ),
         "m": Tunable(
-            "max(1, min(floor(n/(2*d)), 4000, ceil(7/10*log(n)/smoothing)))",
-            "blocks: n^(-0.35) of the diameter is left by e^(-t*m/2), the best of four shares; 000: d^2/epsilon^2, overlapping",
+            f"{_blocks('B + lam')} else {_blocks('max_curve*eig_max + lam')} else {_blocks('1')}",
+            "blocks: e^(-t*m/2) leaves of the diameter what all records together leave of their minimiser, sqrt(d*tau/n) over the "
+            "smoothness (1 where nothing says more); 000: d^2/epsilon^2, overlapping",
             integer=True,
             minimum=1,
             maximum=8000,
@@ -267,6 +274,25 @@ def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str,
     S = max(min(4 * r, far), far * math.exp(-t.smoothing * (math.floor(held) - centre.needed(t.m, 1))))
     q = math.sqrt(p.d * float(f.ppf(1 - t.zeta / 2, p.d, p.d + 2)))
     return {_RIDGE: {"B": heavy.smoothness(p), "r": r, "S": S, "q": q, "diameter": far}}
+
+
+def reach_of_noise(p: Problem, t: Tunables, calibrated: Any) -> float:
+    """The root of E|noise|^2 at S = the largest of what is left of the diameter and 4 times a block minimiser's error."""
+    smooth = heavy.smoothness(p)
+    r = math.sqrt(p.d * t.tau / (p.n // t.m)) / (smooth if math.isfinite(smooth) and smooth > 0 else 1.0)
+    far = diameter(p)
+    bound = max(min(4 * r, far), far * math.exp(-t.smoothing * centre.steps(t.m, 1)))
+    return float(calibrated.scale("centre") * bound * math.sqrt(p.d + 2))
+
+
+def warnings(p: Problem, t: Tunables, calibrated: Any) -> list[str]:
+    noise, far = reach_of_noise(p, t, calibrated), heavy.spread(p)[0]
+    if noise < far / 2:
+        return []
+    return [
+        f"the declared moments allow noise of length {noise:.3g} in a set that reaches {far:.3g} from its start: expect no more than an "
+        "answer without data gives (more records, a larger epsilon, or heavy-tailed-dp-gd-catoni)"
+    ]
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 from dpspec.algorithms import sums
 from dpspec.algorithms.card import Problem
 from dpspec.algorithms.sets import Vector
+from dpspec.models.rows import each
 from dpspec.numeric.norms import clip_rows
 from dpspec.privacy.mechanisms.symmetric import second_moment_l1_sensitivity, second_moment_sensitivity
 from dpspec.privacy.mechanisms.wishart import second_moment_nuclear_sensitivity
@@ -38,10 +39,15 @@ def second_moment(records: Any, radius: float = np.inf, n: int | None = None) ->
     """
     d = records.d
     total = sums.Sum((d, d))
-    for x in blocks(records):
+
+    def part(x: Any, _: Any) -> Any:
+        x = x if isinstance(x, np.ndarray) else x.toarray()
         if np.isfinite(radius):
             x = clip_rows(np.array(x), radius)
-        total.add(x.T @ x)
+        return x.T @ x
+
+    for one in each(records, ROWS, part):
+        total.add(one)
     return total.value / (records.n if n is None else n)
 
 

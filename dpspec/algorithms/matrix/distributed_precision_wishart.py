@@ -152,6 +152,8 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*d*(d + 1)/2", "memory_bytes": "80*d*d"},
+    reads="sums",
+    spread=True,
     spec="specs/matrix/distributed-precision-wishart.dps",
 )
 

@@ -112,6 +112,8 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "64*d*d"},
+    reads="sums",
+    spread=True,
     spec="specs/matrix/dp-covariance-gaussian.dps",
 )
 

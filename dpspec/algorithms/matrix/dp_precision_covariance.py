@@ -143,13 +143,13 @@ CARD = Card(
         Fault(
             "000, section 6.3.6: 300 of 2000 genes are chosen and the data normalised before the analysis",
             "which variables are kept and how they are scaled are functions of the private rows; choose them without the data",
-            TESTS + "test_the_output_depends_on_the_records_through_metered_draws_only",
+            "tests/algorithms/test_printed_leaks.py::test_variables_chosen_by_their_spread_differ",
             "privacy",
         ),
         Fault(
             "000, Theorems 6.3.4 to 6.3.8: M = max(|Theta*|^2, |Theta^|^2) in the bound",
             "the value of M holds the non-private Theta*; a private report prints (d/rho)^2",
-            TESTS + "test_bounds_are_functions_of_public_numbers",
+            "tests/algorithms/test_printed_leaks.py::test_largest_eigenvalues_of_estimates_differ",
             "privacy",
         ),
         Fault(
@@ -203,6 +203,8 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "80*d*d"},
+    reads="sums",
+    spread=True,
     spec="specs/matrix/dp-precision-covariance.dps",
 )
 

@@ -125,7 +125,7 @@ CARD = Card(
         Fault(
             "gamma, unspecified: set from the data in experiments",
             "max_j Sigma_jj of private records is a release of its own; gamma is declared or 2*r^2",
-            TESTS + "test_the_output_depends_on_the_records_through_metered_draws_only",
+            "tests/algorithms/test_printed_leaks.py::test_a_threshold_or_a_clip_from_the_data_differs",
             "privacy",
         ),
         Fault(
@@ -146,6 +146,8 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "40*d*d"},
+    reads="sums",
+    spread=True,
     spec="specs/matrix/dp-thresholding.dps",
 )
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
-from dpspec.algorithms.matrix._common import CLIP_LOCAL, LOCAL_X, RADIUS, TESTS, printed_gaussian, sensitivity_fault, wrong_task
+from dpspec.algorithms.matrix._common import CLIP_LOCAL, LOCAL_X, RADIUS, printed_gaussian, sensitivity_fault, wrong_task
 from dpspec.algorithms.matrix._deviation import FAILURE, gaussian_operator, sampling_operator
 from dpspec.algorithms.matrix._moment import blocks, leading
 from dpspec.models.door import Door
@@ -122,11 +122,12 @@ CARD = Card(
             "subtracting the empirical mean, or dividing by empirical deviations, is one more release and is not "
             "non-interactive: nothing is "
             "subtracted here",
-            TESTS + "test_the_output_depends_on_the_records_through_metered_draws_only",
+            "tests/algorithms/test_printed_leaks.py::test_subtracting_the_mean_of_all_spends_more_than_one_report",
             "privacy",
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*d*(d + 1)/2", "memory_bytes": "24*d*d"},
+    reads="sums",
     spec="specs/matrix/ldp-pca-gaussian.dps",
 )
 

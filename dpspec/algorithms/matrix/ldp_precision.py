@@ -91,6 +91,7 @@ CARD = Card(
         Fault("000, Theorem 6.3.8: 'Algorithm 4'", "Algorithm 6.3.53", "docs/faults.md#numbers-of-references", "text"),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*d*(d + 1)/2", "memory_bytes": "80*d*d"},
+    reads="sums",
     spec="specs/matrix/ldp-precision.dps",
 )
 

@@ -189,6 +189,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*d*(d + 1)/2", "memory_bytes": "64*d*d"},
+    reads="sums",
     spec="specs/matrix/ldp-sparse-pca-fantope.dps",
 )
 

@@ -113,6 +113,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*d*(d + 1)/2", "memory_bytes": "40*d*d"},
+    reads="sums",
     spec="specs/matrix/ldp-thresholding.dps",
 )
 

@@ -168,7 +168,7 @@ FAULTS: Final = (
     Fault(
         "000 section 5.1.3: losses in [0, 1] are a promise about the data",
         "a record whose loss is larger would break the channel; every client's channel clips",
-        EVIDENCE + "test_no_record_leaves_the_channel",
+        "tests/algorithms/test_printed_leaks.py::test_a_value_beyond_the_promised_range_spends_its_multiple",
         "privacy",
     ),
     Fault(

@@ -164,6 +164,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n", "rounds": "T", "bits_per_user": "64*d", "memory_bytes": "8*8192*features"},
+    reads="parts",
     spec="specs/nldp_erm/interactive-ldp-sgd.dps",
 )
 

@@ -157,6 +157,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*(d*(d + 1)/2 + d)", "memory_bytes": "8*(8192*d + 2*d*d)"},
+    reads="sums",
     spec="specs/nldp_erm/ldp-direct-perturbation.dps",
 )
 

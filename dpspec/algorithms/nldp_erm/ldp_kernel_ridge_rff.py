@@ -146,6 +146,7 @@ CARD = Card(
         "bits_per_user": "64*(pairs*(2*pairs + 1) + 2*pairs)",
         "memory_bytes": "8*(4096*2*pairs + 8*pairs*pairs)",
     },
+    reads="sums",
     spec="specs/nldp_erm/ldp-kernel-ridge-rff.dps",
 )
 

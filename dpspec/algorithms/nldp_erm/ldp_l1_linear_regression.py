@@ -169,6 +169,7 @@ CARD = Card(
         "bits_per_user": "64*(min(d, 500)*(min(d, 500) + 1)/2 + min(d, 500))",
         "memory_bytes": "8*(8192*d + 4*min(d, 500)^2)",
     },
+    reads="sums",
     spec="specs/nldp_erm/ldp-l1-linear-regression.dps",
 )
 

@@ -151,6 +151,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*d", "memory_bytes": "8*8192*d"},
+    reads="parts",
     spec="specs/nldp_erm/ldp-l1-mean.dps",
 )
 

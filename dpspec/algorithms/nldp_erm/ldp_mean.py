@@ -208,6 +208,7 @@ CARD = Card(
         Fault("000 Lemma 5.1.6: max over j in [d]", "over the p coordinates", "docs/faults.md#coordinates-of-a-mean", "text"),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*d", "memory_bytes": "8*8192*d"},
+    reads="sums",
     spec="specs/nldp_erm/ldp-mean.dps",
 )
 

@@ -76,6 +76,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "1", "memory_bytes": "8*(8192*features + 4*(k + 1)^d)"},
+    reads="rows",
     spec="specs/nldp_erm/local-bernstein-1bit.dps",
 )
 

@@ -67,6 +67,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "ceil(log(length)/log(2))", "memory_bytes": "8*(8192*features + 4*(k + 1)^d)"},
+    reads="rows",
     spec="specs/nldp_erm/local-bernstein-genprot.dps",
 )
 

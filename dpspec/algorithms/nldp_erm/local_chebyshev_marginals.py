@@ -112,6 +112,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "1", "memory_bytes": "16*n + 16*answers"},
+    reads="sums",
     spec="specs/nldp_erm/local-chebyshev-marginals.dps",
 )
 

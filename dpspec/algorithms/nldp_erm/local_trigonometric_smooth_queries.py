@@ -119,6 +119,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "1", "memory_bytes": "16*n"},
+    reads="sums",
     spec="specs/nldp_erm/local-trigonometric-smooth-queries.dps",
 )
 

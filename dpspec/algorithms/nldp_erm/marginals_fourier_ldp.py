@@ -83,6 +83,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "order", "memory_bytes": "16*n + 16*answers"},
+    reads="sums",
     spec="specs/nldp_erm/marginals-fourier-ldp.dps",
 )
 

@@ -124,7 +124,7 @@ CARD = Card(
             "privacy",
         ),
         Fault(
-            "000 Theorems 4.1.6 and 4.2.14: O(.) for the sensitivity",
+            "000 Theorems 4.1.6, 4.2.6 (robust regression) and 4.2.14: O(.) for the sensitivity",
             "2 G max|v|_1/n under replace-one: with G max|v|_1/n every choice spends twice its epsilon",
             _TESTS + "test_half_of_the_sensitivity_doubles_the_loss_of_a_choice",
             "privacy",
@@ -161,6 +161,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*n*(features + 1)"},
+    reads="passes",
     spec="specs/nonconvex_erm/dp-fw-l1.dps",
     margins="several",
 )

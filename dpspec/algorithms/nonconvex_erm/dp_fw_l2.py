@@ -140,7 +140,7 @@ CARD = Card(
         Fault(
             "000 Theorem 4.1.4: T and gamma balance F(w_1) - F*",
             "that is a number of the data; DF is a public bound here",
-            _PGD + "test_steps_and_noise_are_the_same_for_all_data",
+            "tests/algorithms/test_printed_leaks.py::test_steps_balanced_by_the_distance_to_the_least_risk_differ",
             "privacy",
         ),
         Fault(
@@ -163,6 +163,8 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*n*(features + 1)"},
+    reads="passes",
+    spread=True,
     spec="specs/nonconvex_erm/dp-fw-l2.dps",
     margins="several",
 )

@@ -136,8 +136,9 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "2*n*T", "rounds": "T", "memory_bytes": "8*n*(features + 1) + 8*d^2"},
+    reads="passes",
     spec="specs/nonconvex_erm/dp-gd-so.dps",
-    margins="several",
+    margins="network",
 )
 
 

@@ -189,8 +189,9 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n*T + 2*n*K", "rounds": "T + 1", "memory_bytes": "8*n*(features + 1) + 8*d*K + 8*d^2"},
+    reads="passes",
     spec="specs/nonconvex_erm/dp-gd-sosp.dps",
-    margins="several",
+    margins="network",
 )
 
 

@@ -161,6 +161,8 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*n*(features + 1)"},
+    reads="passes",
+    spread=True,
     spec="specs/nonconvex_erm/dp-gld.dps",
     margins="several",
 )

@@ -189,7 +189,7 @@ CARD = Card(
         Fault(
             "000 Theorem 4.1.2: T balances F(w_1) - F*",
             "that is a number of the data, and the noise would tell it; DF is a public bound here",
-            _TESTS + "test_steps_and_noise_are_the_same_for_all_data",
+            "tests/algorithms/test_printed_leaks.py::test_steps_balanced_by_the_distance_to_the_least_risk_differ",
             "privacy",
         ),
         Fault(
@@ -206,6 +206,8 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*n*(features + 1)"},
+    reads="passes",
+    spread=True,
     spec="specs/nonconvex_erm/dp-pgd-nonconvex.dps",
     margins="several",
 )

@@ -137,8 +137,9 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "2*T*b", "rounds": "T", "memory_bytes": "8*n*(features + 1) + 8*d^2"},
+    reads="rows",
     spec="specs/nonconvex_erm/dp-str.dps",
-    margins="several",
+    margins="network",
 )
 
 

@@ -152,8 +152,9 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "2*n*T", "rounds": "T", "memory_bytes": "8*n*(features + 1) + 8*d^2"},
+    reads="passes",
     spec="specs/nonconvex_erm/dp-tr.dps",
-    margins="several",
+    margins="network",
 )
 
 

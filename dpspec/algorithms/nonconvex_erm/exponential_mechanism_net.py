@@ -116,6 +116,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n*most", "rounds": "1", "memory_bytes": "8*n*(features + 1) + 8*most*d"},
+    reads="passes",
     spec="specs/nonconvex_erm/exponential-mechanism-net.dps",
 )
 

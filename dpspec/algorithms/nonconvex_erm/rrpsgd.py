@@ -125,6 +125,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "T*b", "rounds": "T", "memory_bytes": "8*n*(features + 1)"},
+    reads="rows",
     spec="specs/nonconvex_erm/rrpsgd.dps",
     margins="several",
 )

@@ -63,7 +63,7 @@ CARD = Card(
     ),
     cost={"gradients": "n*T", "memory_bytes": "8*n*(features + 1) + 8*d^2"},
     role="reference",
-    margins="several",
+    margins="network",
 )
 
 

@@ -70,7 +70,7 @@ CARD = Card(
         Fault(
             "000 Algorithms 5.2.39 and 5.2.40: Newton from an initial value that is not given",
             "the usual start, 2/Var(y), is a statistic of private labels; a grid from a constant needs none",
-            _EVIDENCE + "test_the_search_reads_public_numbers_alone",
+            "tests/algorithms/test_printed_leaks.py::test_a_start_from_the_labels_variance_differs_and_stays",
             "privacy",
         ),
         Fault(

@@ -119,7 +119,7 @@ CARD = Card(
         Fault(
             "000 section 5.2.5: n private and n public rows from one training split, 390,000 of each from 406,708",
             "they overlap, and the x of private users is used without noise; a public file that is the private one is refused",
-            _EVIDENCE + "test_the_private_file_is_not_taken_for_the_public_one",
+            "tests/algorithms/test_printed_leaks.py::test_rows_that_are_public_and_private_show_without_noise",
             "privacy",
         ),
         Fault(
@@ -131,7 +131,7 @@ CARD = Card(
         Fault(
             "000 Algorithm 5.2.39: an initial value of Newton's iteration, in the literature 2/Var(y)",
             "a statistic of private labels; the search starts from a constant",
-            "tests/algorithms/public_data/test_newton_scale_root.py::test_the_search_reads_public_numbers_alone",
+            "tests/algorithms/test_printed_leaks.py::test_a_start_from_the_labels_variance_differs_and_stays",
             "privacy",
         ),
         Fault(
@@ -172,6 +172,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*(d*(d + 1)/2 + d)", "memory_bytes": "8*(m*d + 2*d*d)"},
+    reads="sums",
     spec="specs/public_data/nldp-glm-public.dps",
 )
 

@@ -105,7 +105,7 @@ CARD = Card(
         Fault(
             "000 Algorithm 5.2.40: an initial value of Newton's iteration, in the literature 2/Var(y)",
             "a statistic of private labels; the search starts from a constant",
-            "tests/algorithms/public_data/test_newton_scale_root.py::test_the_search_reads_public_numbers_alone",
+            "tests/algorithms/test_printed_leaks.py::test_a_start_from_the_labels_variance_differs_and_stays",
             "privacy",
         ),
         Fault(
@@ -134,6 +134,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*(d*(d + 1)/2 + d)", "memory_bytes": "8*(m*d + 2*d*d)"},
+    reads="sums",
     spec="specs/public_data/nldp-nonlinear-regression-public.dps",
 )
 

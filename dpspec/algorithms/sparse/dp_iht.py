@@ -108,7 +108,7 @@ CARD = Card(
         Fault(
             "000 Theorem 5.3.8: eta, T and kept from kappa of the empirical risk and k of its minimiser",
             "both depend on the private records; here they are declared or certified for every data set",
-            _EVIDENCE + "test_no_tunable_looks_at_the_records",
+            "tests/algorithms/test_printed_leaks.py::test_numbers_of_steps_and_coordinates_from_the_samples_spectrum_differ",
             "privacy",
         ),
         Fault(
@@ -126,6 +126,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*(n*(d + 1) + 3*d)"},
+    reads="passes",
     spec="specs/sparse/dp-iht.dps",
 )
 

@@ -108,6 +108,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n*T", "rounds": "T", "memory_bytes": "8*(n*(d + 1) + 3*d)"},
+    reads="parts",
     spec="specs/sparse/dp-iht-subgaussian.dps",
 )
 

@@ -131,6 +131,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n", "rounds": "T", "memory_bytes": "8*(n*(d + 1) + 3*d)"},
+    reads="parts",
     spec="specs/sparse/dp-iht-truncated.dps",
 )
 

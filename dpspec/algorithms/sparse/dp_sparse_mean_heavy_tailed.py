@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sets import unkept
@@ -20,6 +19,7 @@ from dpspec.algorithms.sparse.dp_sparse_optimization_heavy_tailed import ROBUST_
 from dpspec.algorithms.sums import Sum, block_rows
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
+from dpspec.numeric import robust
 from dpspec.privacy.schedule import Tree
 
 CARD = Card(
@@ -84,6 +84,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n", "rounds": "1", "memory_bytes": "8*(n*d + 12*262144)"},
+    reads="sums",
     spec="specs/sparse/dp-sparse-mean-heavy-tailed.dps",
 )
 

@@ -5,7 +5,7 @@
         w <- Peeling(w - eta*(g + lam w); kept, sensitivity 2 sup eta s/m)
 
 from 0. Source: 003, section 5.2, Algorithm 5, Theorems 8 and 9; its sparse mean is dp-sparse-mean-heavy-tailed, its ridge-regularised
-logistic loss is `minimise log(1 + exp(-y*<w, x>)) + lam/2*|w|^2 over sparse(k)`. Differences: the kernel is guarded (robust_mean), so the
+logistic loss is `minimise log(1 + exp(-y*<w, x>)) + lam/2*|w|^2 over sparse(k)`. Differences: the kernel is guarded (robust.py), so the
 sensitivity holds in floating point; its exact supremum (2 sqrt(2)/3)(2 Phi(sqrt(beta)) - 1) is used (printed lam = 4 sqrt(2) s eta/m,
 which lost a factor 1/3: private, and 3 to 4.4 times too much noise); selections and values are calibrated together; the gradient is
 that at w (printed: at the previous iterate); the ridge part is data-free and is added after the robust mean. ``scale`` balances bias tau/s
@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.objective import Objective, margins
@@ -29,6 +28,7 @@ from dpspec.algorithms.sparse.dp_iht import into_set, refusal
 from dpspec.algorithms.sums import Sum, block_rows
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
+from dpspec.numeric import robust
 from dpspec.privacy.schedule import Tree
 
 _BOUNDED = "one record moves a robust mean by at most twice the kernel's supremum times s/m, whatever it holds"
@@ -149,6 +149,7 @@ CARD = Card(
         Fault("003 abstract and Remark 4: k^3, k^2", "misprints of k^(3/2)", "docs/faults.md#one-exponent", "text"),
     ),
     cost={"gradients": "n", "rounds": "T", "memory_bytes": "8*(n*(d + 1) + 12*262144)"},
+    reads="parts",
     spec="specs/sparse/dp-sparse-optimization-heavy-tailed.dps",
 )
 

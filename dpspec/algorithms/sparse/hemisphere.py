@@ -43,7 +43,7 @@ CARD = Card(
         Fault(
             "000, 004: the Bernoulli parameter 1/2 + |x|/(2r) for any x",
             "undefined above r (it happens in 000's own algorithm); the client clips and never raises or abstains",
-            _CHANNEL + "test_any_gradient_and_any_radius_stay_private",
+            "tests/algorithms/test_printed_leaks.py::test_a_bernoulli_parameter_above_one_stops_the_run",
             "privacy",
         ),
         Fault("000 b x/|x| against 004 b r x/|x|", "only the direction matters", "docs/faults.md#direction-of-a-report", "text"),

@@ -96,6 +96,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n*T", "rounds": "1", "bits_per_user": "64", "memory_bytes": "8*(n + 2*d)"},
+    reads="passes",
     spec="specs/sparse/label-ldp-iht-nonlinear.dps",
 )
 

@@ -154,7 +154,7 @@ CARD = Card(
         Fault(
             "000 Algorithm 5.3.41: the Bernoulli parameter 1/2 + |g|/(2r) is defined for every gradient",
             "it exceeds 1 for |g| > r; the client must clip (never raise, abstain or retry), then the report is epsilon-LDP for any r",
-            _EVIDENCE + "test_any_gradient_and_any_radius_stay_private",
+            "tests/algorithms/test_printed_leaks.py::test_a_bernoulli_parameter_above_one_stops_the_run",
             "privacy",
         ),
         Fault(
@@ -178,17 +178,18 @@ CARD = Card(
         Fault(
             "004 Algorithms 2 and 4: privacy rests on theta_{t-1} being k'-sparse and in the ball",
             "a server may send anything; each client scales its own gradient to the radius, so nothing rests on the server",
-            _EVIDENCE + "test_any_gradient_and_any_radius_stay_private",
+            "tests/algorithms/test_printed_leaks.py::test_a_bernoulli_parameter_above_one_stops_the_run",
             "privacy",
         ),
         Fault(
             "004 Theorem 7: clips sigma sqrt(log n) may come from the data",
             "gamma, mu, sigma and the clips must be declared or come from public data",
-            _EVIDENCE + "test_clips_and_spectrum_must_be_declared",
+            "tests/algorithms/test_printed_leaks.py::test_a_threshold_or_a_clip_from_the_data_differs",
             "privacy",
         ),
     ),
     cost={"gradients": "n", "rounds": "T", "bits_per_user": "64*d", "memory_bytes": "8*65536*d"},
+    reads="parts",
     spec="specs/sparse/ldp-iht.dps",
 )
 

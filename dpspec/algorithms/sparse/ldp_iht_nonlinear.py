@@ -131,11 +131,16 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "n", "rounds": "T", "bits_per_user": "64*d", "memory_bytes": "8*8192*d"},
+    reads="parts",
     spec="specs/sparse/ldp-iht-nonlinear.dps",
 )
 
 #: The conformance suite audits one user: of two only the k kept coordinates are seen, and the other's direction hides them.
 AUDIT_RECORDS = 1
+
+
+#: Why the collector has no client for it.
+NO_CLIENT = "a device has no expressions, and the link f is one of the spec's own; of linear models ldp-iht has clients"
 
 
 def accepts(p: Problem, t: Tunables) -> str | None:

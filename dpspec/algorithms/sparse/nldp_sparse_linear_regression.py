@@ -176,6 +176,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*(d*(d + 1)/2 + d)", "memory_bytes": "8*(d*d + d)"},
+    reads="sums",
     spec="specs/sparse/nldp-sparse-linear-regression.dps",
 )
 

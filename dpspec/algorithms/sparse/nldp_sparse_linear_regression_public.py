@@ -106,6 +106,7 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "64*d", "memory_bytes": "8*(m*d + d*d)"},
+    reads="sums",
     spec="specs/sparse/nldp-sparse-linear-regression-public.dps",
 )
 

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from dpspec.algorithms.card import Problem, Tunables
 from dpspec.algorithms.statistics import _noise as noise
-from dpspec.models.columns import Column, entries
-from dpspec.models.rows import Rows
+from dpspec.models.columns import ROWS, Column
+from dpspec.models.rows import Rows, each
 from dpspec.privacy.mechanisms.cube_norm import CubeNorm
 from dpspec.privacy.mechanisms.discrete import DiscreteGaussian
 
@@ -59,13 +59,16 @@ def moments(records: Rows, p: Problem[Column], degree: int) -> NDArray[np.int64]
     k, column = steps(p), p.oracle
     total = [0] * (degree + 1)
     middle, half = (column.low + column.high) / 2, (column.high - column.low) / 2
-    for block in entries(column, records):
+
+    def part(x: Any, y: Any) -> tuple[int, ...]:
+        block = column.entries(x, y)
         with np.errstate(all="ignore"):  # half of the narrowest interval is 0, and 0/0 counts as the lower end
             c = np.clip(np.nan_to_num((block - middle) / half, nan=-1.0), -1.0, 1.0)
-        total[0] += k * block.size
-        total[1] += int(noise.steps(c * k, 1.0, -k, k).sum())
-        if degree == 2:
-            total[2] += int(noise.steps((2 * c * c - 1) * k, 1.0, -k, k).sum())
+        first = int(noise.steps(c * k, 1.0, -k, k).sum())
+        return k * block.size, first, *((int(noise.steps((2 * c * c - 1) * k, 1.0, -k, k).sum()),) if degree == 2 else ())
+
+    for one in each(records, ROWS, part):
+        total = [a + b for a, b in zip(total, one, strict=True)]
     return np.array([noise.cut(v) for v in (total if hidden(p) else total[1:])], dtype=np.int64)
 
 

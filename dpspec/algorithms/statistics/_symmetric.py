@@ -9,7 +9,7 @@ R^2 for two (:func:`dpspec.privacy.mechanisms.symmetric.second_moment_l1_sensiti
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dpspec.algorithms import sums
 from dpspec.algorithms.card import Problem
+from dpspec.models.rows import each
 from dpspec.privacy.mechanisms.symmetric import GaussianSymmetric, LaplaceSymmetric, second_moment_l1_sensitivity, second_moment_sensitivity
 
 Matrix: TypeAlias = NDArray[np.float64]
@@ -41,17 +42,17 @@ def _up(value: float) -> float:
     return math.nextafter(value * (1 + 2.0**-40), math.inf)
 
 
-def moment(rows: Iterator[Matrix], dim: int, n: int) -> Matrix:
-    """(1/n) sum z z^T."""
+def moment(records: Any, augment: Callable[[Matrix, Any], Matrix], dim: int, n: int) -> Matrix:
+    """(1/n) sum z z^T, the z of a block of dense records and their y by ``augment``."""
     total = sums.Sum((dim, dim))
-    for z in rows:
-        total.add(z.T @ z)
+
+    def part(x: Any, y: Any) -> Matrix:
+        z = augment(x if isinstance(x, np.ndarray) else x.toarray(), y)
+        return z.T @ z
+
+    for one in each(records, ROWS, part):
+        total.add(one)
     return np.asarray(total.value / n)
-
-
-def dense(records: Any) -> Iterator[tuple[Matrix, Any]]:
-    for x, y in records.blocks(ROWS):
-        yield (x if isinstance(x, np.ndarray) else x.toarray()), y
 
 
 def spread(planned: Mechanism, scale: float) -> tuple[float, float, float]:

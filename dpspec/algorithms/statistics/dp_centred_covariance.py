@@ -18,7 +18,6 @@ Source: Dwork, Talwar, Thakurta and Zhang 2014 (analyze Gauss) for the noise; th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -49,6 +48,8 @@ CARD = Card(
     options={"psd": ("on", "off")},
     no_bound="of the documents none subtracts a mean; every release states its standard errors",
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "64*(d + 1)^2 + 8*1024*d"},
+    reads="sums",
+    spread=True,
     spec="specs/statistics/dp-centred-covariance.dps",
     centres=True,
 )
@@ -79,9 +80,8 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("moment", mechanism(p, t))
 
 
-def augmented(records: Any, a: float) -> Iterator[symmetric.Matrix]:
-    for x, _ in symmetric.dense(records):
-        yield np.hstack([x, np.full((x.shape[0], 1), a)])
+def augmented(x: symmetric.Matrix, a: float) -> symmetric.Matrix:
+    return np.hstack([x, np.full((x.shape[0], 1), a)])
 
 
 def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
@@ -94,7 +94,9 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
 def released(records: Rows, p: Problem, t: Tunables, release: Door) -> tuple[Any, Any, Any, float]:
     """Second moment, mean, the standard errors of their difference, and how many of them an interval of 95 % has on each side."""
     planned = mechanism(p, t)
-    drawn = release.draw("moment", symmetric.moment(augmented(records, t.a), p.d + 1, p.n), sensitivity=planned.sensitivity)
+    a = t.a  # workers get a number
+    value = symmetric.moment(records, lambda x, _: augmented(x, a), p.d + 1, p.n)
+    drawn = release.draw("moment", value, sensitivity=planned.sensitivity)
     hidden = p.neighbours == "add-remove"
     share = max(float(drawn[-1, -1]) / t.a**2, 1.0 / p.n) if hidden else 1.0
     second, mean = (drawn[:-1, :-1] + drawn[:-1, :-1].T) / 2 / share, drawn[:-1, -1] / t.a / share

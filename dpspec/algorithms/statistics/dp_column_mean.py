@@ -63,6 +63,8 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "40*65536"},
+    reads="sums",
+    spread=True,
     spec="specs/statistics/dp-column-mean.dps",
     contributions=True,
 )

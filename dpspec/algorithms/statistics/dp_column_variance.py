@@ -44,6 +44,8 @@ CARD = Card(
     options=noise.OPTION,
     no_bound="the error depends on the mean, which the noisy moments carry; every release states its interval",
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "56*65536"},
+    reads="sums",
+    spread=True,
     spec="specs/statistics/dp-column-variance.dps",
     contributions=True,
 )

@@ -52,6 +52,8 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "8*65536"},
+    reads="sums",
+    spread=True,
     spec="specs/statistics/dp-count.dps",
     contributions=True,
 )

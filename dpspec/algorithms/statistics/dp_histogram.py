@@ -64,6 +64,8 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "24*65536 + 8*cells"},
+    reads="sums",
+    spread=True,
     spec="specs/statistics/dp-histogram.dps",
     contributions=True,
 )

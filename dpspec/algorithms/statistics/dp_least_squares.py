@@ -19,7 +19,6 @@ Source: Wang 2018 (sufficient statistics perturbation); the choice of lambda is 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -47,6 +46,8 @@ CARD = Card(
     needs=(Need("x", "privacy", "|x|_2 <= r for every record"), Need("y", "privacy", "|y| <= b for every record")),
     no_bound="the spectrum of E x x^T decides the error; every release states its standard errors",
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "64*(d + 1)^2 + 8*1024*d"},
+    reads="sums",
+    spread=True,
     spec="specs/statistics/dp-least-squares.dps",
 )
 
@@ -76,14 +77,13 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("moment", mechanism(p))
 
 
-def augmented(records: Any, s: float, longest: float) -> Iterator[symmetric.Matrix]:
-    for x, y in symmetric.dense(records):
-        yield np.hstack([x, np.clip(s * np.asarray(y, dtype=np.float64), -longest, longest)[:, None]])
+def augmented(x: symmetric.Matrix, y: Any, s: float, longest: float) -> symmetric.Matrix:
+    return np.hstack([x, np.clip(s * np.asarray(y, dtype=np.float64), -longest, longest)[:, None]])
 
 
 def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
-    s, planned = weight(p), mechanism(p)
-    value = symmetric.moment(augmented(records, s, p.facts["x_l2"]), p.d + 1, p.n)
+    s, planned, longest = weight(p), mechanism(p), p.facts["x_l2"]
+    value = symmetric.moment(records, lambda x, y: augmented(x, y, s, longest), p.d + 1, p.n)
     drawn = release.draw("moment", value, sensitivity=planned.sensitivity)
     on, off, reach = symmetric.spread(planned, release.scale("moment"))
     unit = p.facts["x_l2"] ** 2  # all of it in units of a record's largest moment

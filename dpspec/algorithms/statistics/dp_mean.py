@@ -16,7 +16,6 @@ Source: Hardt and Talwar 2010 (K-norm); Chaudhuri, Monteleoni and Sarwate 2011 f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -29,6 +28,7 @@ from dpspec.algorithms.sets import constraint_set
 from dpspec.algorithms.statistics import _noise as noise
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
+from dpspec.models.rows import each as each_block
 from dpspec.privacy.mechanisms.cube_norm import CubeNorm
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.mechanisms.norm_laplace import NormLaplace
@@ -50,6 +50,8 @@ CARD = Card(
         Bound("l2-error", "order", "upper", "C*x_l2*(1/sqrt(n) + d/(n*epsilon))", "proved", "sampling, and d b for noise of the ball"),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "8*32768*d"},
+    reads="sums",
+    spread=True,
     spec="specs/statistics/dp-mean.dps",
 )
 
@@ -109,9 +111,8 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("mean", mechanism(p))
 
 
-def centred(records: Any, f: Frame, rows: int) -> Iterator[Any]:
-    for x, _ in records.blocks(rows):
-        yield (x if isinstance(x, np.ndarray) else x.toarray()) - f.centre
+def centred(x: Any, f: Frame) -> Any:
+    return (x if isinstance(x, np.ndarray) else x.toarray()) - f.centre
 
 
 def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
@@ -137,19 +138,22 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
 def length(records: Any, p: Problem, f: Frame) -> Any:
     """Sums of v over n, and a times how many records there are over n behind."""
     total, count = sums.Sum(p.d), 0
-    for v in centred(records, f, sums.block_rows(1 << 18, p.d)):
-        total.add(v.sum(axis=0))
-        count += v.shape[0]
+    for part, rows in each_block(records, sums.block_rows(1 << 18, p.d), lambda x, _: (centred(x, f).sum(axis=0), x.shape[0])):
+        total.add(part)
+        count += rows
     return np.append(total.value / p.n, weight(p) * count / p.n) if p.neighbours == "add-remove" else total.value / p.n
 
 
 def whole(records: Any, p: Problem, f: Frame) -> Any:
     """The same in whole steps of half a side."""
     k, total, count = steps(p), [0] * p.d, 0
-    for v in centred(records, f, 1 << 15):
-        part = noise.steps(v * (k / f.half), 1.0, -k, k).sum(axis=0)
+
+    def steps_of(x: Any, _: Any) -> tuple[Any, int]:
+        return noise.steps(centred(x, f) * (k / f.half), 1.0, -k, k).sum(axis=0), x.shape[0]
+
+    for part, rows in each_block(records, 1 << 15, steps_of):
         total = [a + int(b) for a, b in zip(total, part, strict=True)]
-        count += k * v.shape[0]
+        count += k * rows
     found = [*total, count] if p.neighbours == "add-remove" else total
     return np.array([noise.cut(v) for v in found], dtype=np.int64)
 

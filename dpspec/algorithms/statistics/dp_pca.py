@@ -10,7 +10,6 @@ Source: Dwork, Talwar, Thakurta and Zhang 2014 (analyze Gauss); 000, section 6.2
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,8 @@ CARD = Card(
     needs=(Need("x", "privacy", "|x|_2 <= r for every record"),),
     no_bound="the eigengap of the second moment decides the error",
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "64*d^2 + 8*1024*d"},
+    reads="sums",
+    spread=True,
     spec="specs/statistics/dp-pca.dps",
 )
 
@@ -59,13 +60,8 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Draw("moment", mechanism(p))
 
 
-def rows(records: Any) -> Iterator[symmetric.Matrix]:
-    for x, _ in symmetric.dense(records):
-        yield x
-
-
 def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
-    drawn = release.draw("moment", symmetric.moment(rows(records), p.d, p.n), sensitivity=mechanism(p).sensitivity)
+    drawn = release.draw("moment", symmetric.moment(records, lambda x, _: x, p.d, p.n), sensitivity=mechanism(p).sensitivity)
     values, vectors = leading((drawn + drawn.T) / 2, int(p.facts["rank"]))
     return Estimate(vectors, {"eigenvalues": np.asarray(values), "moment": np.asarray((drawn + drawn.T) / 2)})
 

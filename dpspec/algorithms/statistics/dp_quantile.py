@@ -75,6 +75,7 @@ CARD = Card(
     tunables={"step": Tunable("0", "what the numbers are multiples of, 1 for integers; 0: left open", minimum=0.0)},
     no_bound="how far a rank is off depends on the records at the answer; every release states a bound of it",
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "48*131072"},
+    reads="sums",
     spec="specs/statistics/dp-quantile.dps",
     contributions=True,
 )

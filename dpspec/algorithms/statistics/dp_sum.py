@@ -24,9 +24,9 @@ import numpy as np
 from dpspec.algorithms.card import Bound, Card, Problem, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.statistics import _noise as noise
-from dpspec.models.columns import Column, values
+from dpspec.models.columns import ROWS, Column, numbers
 from dpspec.models.door import Door
-from dpspec.models.rows import Rows
+from dpspec.models.rows import Rows, each
 from dpspec.privacy.mechanisms.discrete import DiscreteGaussian
 from dpspec.privacy.mechanisms.staircase import Staircase
 from dpspec.privacy.schedule import Draw, Tree
@@ -58,6 +58,8 @@ CARD = Card(
         ),
     ),
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "24*65536"},
+    reads="sums",
+    spread=True,
     spec="specs/statistics/dp-sum.dps",
     contributions=True,
 )
@@ -114,9 +116,12 @@ def law(p: Problem, t: Tunables, level: float) -> noise.Law:
 
 def run(records: Rows, p: Problem[Column], t: Tunables, release: Door) -> Estimate:
     s, (low, high) = step(p, t), ends(p, t)
-    total = 0
-    for block in values(p.oracle, records):
-        total += noise.total(noise.steps(block, s, low, high))
+    column = p.oracle
+
+    def part(x: Any, y: Any) -> int:
+        return noise.total(noise.steps(numbers(column, x, y), s, low, high))
+
+    total = sum(each(records, ROWS, part))
     drawn = release.draw("sum", np.array([noise.cut(total)], dtype=np.int64), sensitivity=sensitivity(p, t))
     found, error = float(np.ravel(drawn)[0]) * s, law(p, t, release.level("sum"))
     return Estimate(np.array([found]), {"standard_error": error.error, "low": found - error.half, "high": found + error.half})

@@ -34,6 +34,7 @@ CARD = Card(
     needs=(local.OWN,),
     no_bound="every release states the standard error of its reports",
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "1", "memory_bytes": "8*8192"},
+    reads="sums",
     spec="specs/statistics/ldp-count.dps",
 )
 

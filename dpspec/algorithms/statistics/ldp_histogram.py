@@ -37,6 +37,7 @@ CARD = Card(
     needs=(local.OWN,),
     no_bound="every release states the standard errors of its reports",
     cost={"gradients": "0", "rounds": "1", "bits_per_user": "cells + 1", "memory_bytes": "8*8192*(cells + 1)"},
+    reads="sums",
     spec="specs/statistics/ldp-histogram.dps",
 )
 

@@ -254,7 +254,7 @@ def test_the_printed_correction_is_unbounded_in_a_record():
     s, b, base = 30.0, 3.0, np.linspace(-20, 20, 10)
 
     def cap_terms(x):  # the closed form in two parts, by the smoothed kernel itself
-        from dpspec.algorithms import robust_mean as robust
+        from dpspec.numeric import robust
 
         a = x / s
         polynomial = a * (1 - a**2 / (2 * b)) - a**3 / 6

@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms.em import _steps as steps
 from dpspec.algorithms.em import dp_gradient_em_split as module
 from dpspec.compiler.passes import compile_draft
 from dpspec.data.records import Records
 from dpspec.lang.source import parse_text
+from dpspec.numeric import robust
 from dpspec.privacy.calibrate import Budget
 from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise

@@ -271,3 +271,14 @@ def test_the_explicit_bound_holds_where_it_speaks():
     excess = [float((study(Records(*student(200_000, theta, s)), p, t, c, s)[0] - 0.3) ** 2) for s in range(5)]
     assert max(excess) <= bound
     assert module.explicit_bounds(risk(200_000, 1, epsilon=8.0, delta=None), t, c) == {}
+
+
+@pytest.mark.parametrize(("n", "warned"), [(25_000, True), (400_000, False)])
+def test_a_plan_says_where_the_noise_fills_the_set(n: int, warned: bool) -> None:
+    """At 25,000 records the noise is longer than the radius; the number of blocks follows from public facts alone."""
+    p = risk(n, 2, epsilon=2.0, delta=None, moment_bound_gradient=4.0, eig_max=1.0)
+    t = tunables(module, p)
+    c = plan(module, p, t, Budget(epsilon="2"))
+    assert (module.warnings(p, t, c) != []) is warned
+    left = 2 * math.exp(-t.smoothing * t.m / 2)  # of the diameter, 2; one all records leave is sqrt(d tau/n) over the smoothness
+    assert left == pytest.approx(2 * math.sqrt(2 * 4 / n) / module.heavy.smoothness(p), rel=0.2)

@@ -244,3 +244,12 @@ def test_thresholds_of_the_spread_keep_what_hoeffding_would_not() -> None:
         error[level] = float(np.linalg.norm(got.theta - sigma, 2))
     assert error["declared"] == pytest.approx(float(np.linalg.norm(sigma, 2)), rel=1e-6)  # the zero matrix
     assert error["spread"] < error["declared"] / 5
+
+
+def test_noise_of_a_query_an_entry_is_more_than_the_matrix_needs() -> None:
+    """SULQ: d^2 queries of sensitivity r^2/n each, symmetrised; never below the sensitivity of the whole."""
+    for d, length in ((50, 50 / 100), (2, 2 / 100), (1, 1 / 100)):
+        p = problem("precision", 100, d)
+        sulq, whole = (dp_precision_covariance.mechanism(p, noise) for noise in ("sulq", "gaussian"))
+        assert sulq.sensitivity == pytest.approx(max(length, whole.sensitivity), rel=1e-9)
+        assert sulq.sensitivity >= whole.sensitivity

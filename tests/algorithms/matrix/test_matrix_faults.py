@@ -396,3 +396,31 @@ def test_a_released_matrix_has_the_planned_wishart_law() -> None:
     assert np.abs(np.mean(found, axis=0)).max() < 5 * spread / math.sqrt(300)
     assert np.std([f[0, 0] for f in found]) == pytest.approx(spread, rel=0.15)
     assert chi2(degrees).std() * scale == pytest.approx(spread)
+
+
+def test_the_trend_of_the_local_figures_is_that_of_records_the_noise_does_not_cover() -> None:
+    """000, section 6.2.6, Figure 6.7: x ~ N(0, (U + 50 I)/200), p = 30, epsilon = 1, delta = 1/n, threshold 4 sigma sqrt(log p/n).
+
+    Squared norms are about p/4, the noise is for at most 1. As printed the diagonal, 1/4, rises above the threshold between 1e4 and 1e5,
+    and the error falls; with records scaled into the ball that the noise covers it is 1/p, and the estimate stays the zero matrix."""
+    g, p = np.random.default_rng(62), 30
+    upper = np.triu(g.uniform(-1, 1, (p, p)) * (g.uniform(size=(p, p)) < 0.2), 1)
+    truth = (upper + upper.T + 50 * np.eye(p)) / 200
+    found: dict[bool, list[float]] = {False: [], True: []}
+    for n in (10_000, 100_000):
+        x = g.multivariate_normal(np.zeros(p), truth, n)
+        square = (x**2).sum(axis=1)
+        assert square.mean() == pytest.approx(p / 4, rel=0.02)
+        assert (square > 1).all()
+        sigma = math.sqrt(2 * math.log(1.25 * n)) / math.sqrt(n)
+        noise = np.triu(sigma * g.standard_normal((p, p)))
+        noise = noise + np.triu(noise, 1).T
+        for scaled in (False, True):
+            rows = x / np.sqrt(square)[:, None] if scaled else x
+            target = truth / np.trace(truth) if scaled else truth  # to first order: directions of a nearly round law
+            seen = rows.T @ rows / n + noise
+            kept = np.where(np.abs(seen) > 4 * sigma * math.sqrt(math.log(p)), seen, 0.0)
+            found[scaled].append(float(np.linalg.norm(kept - target, 2) / np.linalg.norm(target, 2)))
+    assert found[False][0] == pytest.approx(1.0)
+    assert found[False][1] < 0.4
+    assert found[True] == [pytest.approx(1.0), pytest.approx(1.0)]

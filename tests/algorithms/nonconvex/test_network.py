@@ -121,8 +121,8 @@ def test_a_hostile_expression_cannot_leave_the_certified_norms(loss, over):
     for value in (1e300, np.inf, np.nan, -5.0):
         f = replace(
             p.objective,
-            slope=lambda z, y, value=value: np.full(z.shape, value),
-            curvature=lambda z, y, value=value: np.full((len(z), *z.shape), value),
+            slope=lambda z, y, value=value: np.full((len(z), len(y)), value),
+            curvature=lambda z, y, value=value: np.full((len(z), len(z), len(y)), value),
         )
         w = np.full(p.d, 0.1)
         lengths = np.linalg.norm(f.gradients(w, r.x, r.y), axis=1)

@@ -431,3 +431,16 @@ def test_random_points_in_the_average_cost_what_the_bound_leaves_out():
         average = (T_1 * -u + (n - T_1) * u) / n
         lost.append(u - average)
     assert lost == pytest.approx([1.0, 1.0, 1.0])
+
+
+def test_records_kept_by_label_give_the_gradients_of_all_earlier_ones() -> None:
+    """Pairs of equal labels have no slope and are left out; labels are met as slices."""
+    p, _, _ = bound(n=400, d=3)
+    f, records = p.objective, sample(400, 3)
+    order = np.random.default_rng(3).permutation(400)
+    kept, plain = f.ordered(records, order), task.Ordered(f, records.x[order], records.y[order])
+    assert isinstance(kept, task.ByLabel)
+    assert f.silent == {(1.0, 1.0), (-1.0, -1.0)}
+    w = np.array([0.5, -0.2, 0.1])
+    for k in (1, 2, 3, 77, 399):
+        assert np.allclose(kept.gradient(w, k), plain.gradient(w, k), rtol=1e-12, atol=1e-15)

@@ -128,3 +128,25 @@ def test_the_options_reach_the_tree():
             g = np.random.default_rng(0).normal(size=(400, 6))
             dp_iht_truncated.run(Records(g, g[:, 0]), p, t, release)
             release.close()
+
+
+def test_the_printed_peeling_leaks_more_than_it_states_at_a_large_epsilon() -> None:
+    """A lower bound on the printed version: epsilon = 80, delta = 0.05, s = 1000 coordinates far above the others, so that all of them are
+    selected for both data sets, each moved by lambda. The values alone are 1000 Laplace draws at the printed scale: with P(the sum of
+    their losses exceeds epsilon + 3) = q, delta(epsilon) >= (1 - e^-3) q. Losses are rounded down, so q is too small if anything."""
+    epsilon, delta, s = 80.0, 0.05, 1000
+    ratio = 1 / printed_scale(s, epsilon, delta)
+    step, half = ratio / 200, 200
+    # loss of one draw z ~ Laplace(1) at 0 against a centre at ratio: |z - ratio| - |z|, from -ratio to ratio
+    edges = np.arange(-half, half + 1) * step
+    z = (ratio - edges) / 2  # P(loss >= edge) is P(z <= this)
+    beyond = np.where(z <= 0, 0.5 * np.exp(z), 1 - 0.5 * np.exp(-z))
+    beyond[0] = 1.0
+    mass = beyond - np.append(beyond[1:], 0.0)
+    assert mass.sum() == pytest.approx(1.0)
+    assert mass[-1] == pytest.approx(0.5)
+    size = 1 << 20
+    whole = np.fft.irfft(np.fft.rfft(mass, size) ** s, size)
+    losses = (np.arange(size) - s * half) * step
+    q = float(whole[losses >= epsilon + 3].sum())
+    assert (1 - math.exp(-3)) * q > 4 * delta

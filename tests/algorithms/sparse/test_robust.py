@@ -12,10 +12,10 @@ from scipy.integrate import quad
 from scipy.sparse import csr_array
 from scipy.stats import norm
 
-from dpspec.algorithms import robust_mean as robust
 from dpspec.algorithms.sparse import dp_sparse_mean_heavy_tailed as mean
 from dpspec.algorithms.sparse import dp_sparse_optimization_heavy_tailed as optimisation
 from dpspec.data.records import Records
+from dpspec.numeric import robust
 from dpspec.spec.expr import Num
 from dpspec.spec.model import Sparse
 from tests.algorithms.sparse.exact import Exact

@@ -1,0 +1,171 @@
+"""What runs take: memory and CPU seconds of releases over files of growing size, of the commands from cold, and of secure noise.
+
+    python -m benchmarks.scale files [--rows 1e5,1e6,1e7] [--d 20]
+    python -m benchmarks.scale cold
+    python -m benchmarks.scale noise
+
+Every figure is of a process of its own (its peak resident memory, user and system time by ``getrusage``), the least of three for the
+commands. ``files`` compares a release with the bare pass that computes the same sums: pyarrow's batches, a float64 matrix, ``x.T @ x``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+SPEC = """analysis "scale"
+
+data
+  n = {n}, d = {d}
+  from "{path}" columns [{columns}]
+  private, unit person, neighbours replace-one
+  x in ball(l2, 1) by scale
+
+privacy central
+  epsilon = 1, delta = 1e-12
+
+release m
+  {release}
+"""
+LABELLED = SPEC.replace("columns [{columns}]", 'target "y" columns [{columns}]').replace(
+    "by scale\n", "by scale\n  y in {{-1, 1}} by map(-1 -> -1, 1 -> 1)\n", 1
+)
+RELEASES = {
+    "second moment (sums)": (SPEC, "estimate second-moment(x)\n  by dp-covariance-gaussian"),
+    "mean (sums)": (SPEC, "estimate mean(x)\n  by dp-mean"),
+    "dp-gd, T = 10 (passes)": (LABELLED, "minimise logistic over ball(l2, 1)\n  by dp-gd with T = 10"),
+}
+BARE = """
+import sys, numpy as np
+from pathlib import Path
+import pyarrow.parquet as pq
+total = 0.0
+for file in sorted(Path(sys.argv[1]).glob("*.parquet")):
+    source = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
+    for batch in source.iter_batches(65536, columns=sys.argv[2].split(","), use_threads=False):
+        x = np.column_stack([c.to_numpy() for c in batch.columns])
+        total = total + x.T @ x
+print(np.shape(total))
+"""
+WATCH = """
+import json, os, resource, subprocess, sys
+words = json.loads(sys.argv[1])
+done = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+u = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps({"code": done.returncode, "cpu": u.ru_utime + u.ru_stime, "mb": u.ru_maxrss / 1024, "said": done.stderr[-300:]}))
+"""
+
+
+def measured(words: list[str], root: Path = ROOT) -> dict[str, Any]:
+    env = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "120"}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # as an installed package starts: compiled
+    env["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "dpspec-scale")
+    done = subprocess.run([sys.executable, "-c", WATCH, json.dumps(words)], capture_output=True, text=True, env=env, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def written(folder: Path, n: int, d: int, pieces: int = 8) -> Path:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    for i in range(pieces):
+        rows = n // pieces + (n % pieces if i == 0 else 0)
+        with pq.ParquetWriter(str(folder / f"{i}.parquet"), pa.schema([(c, pa.float64()) for c in [*names(d), "y", "unused"]])) as writer:
+            for a in range(0, rows, 1 << 17):
+                k = min(1 << 17, rows - a)
+                x = rng.normal(size=(k, d + 2)).round(3)
+                x[:, d] = np.sign(x[:, 0]) + (x[:, 0] == 0)
+                writer.write_table(pa.table({c: x[:, j] for j, c in enumerate([*names(d), "y", "unused"])}))
+    return folder
+
+
+def names(d: int) -> list[str]:
+    return [f"c{j}" for j in range(d)]
+
+
+def files(sizes: list[int], d: int, root: Path) -> None:
+    print(f"d = {d}; peak MB, CPU s")
+    for n in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            data = Path(folder) / "records"
+            data.mkdir()
+            written(data, n, d)
+            bare = measured([sys.executable, "-c", BARE, str(data), ",".join(names(d))])
+            print(f"| {n:.0e} | bare pass | {bare['mb']:.0f} | {bare['cpu']:.2f} |", flush=True)
+            for what, (text, release) in RELEASES.items():
+                spec = Path(folder) / "spec.dps"
+                columns = ", ".join(f'"{c}"' for c in names(d))
+                spec.write_text(text.format(n=n, d=d, path="records", columns=columns, release=release))
+                found = measured([sys.executable, "-m", "dpspec", "run", str(spec), "--quiet"], root)
+                said = "" if found["code"] == 0 else f" exit {found['code']}: {found['said']}"
+                print(f"| {n:.0e} | {what} | {found['mb']:.0f} | {found['cpu']:.2f} |{said}", flush=True)
+
+
+COLD = {
+    "bare imports: pydantic, flint, typer": ["-c", "import pydantic, flint, typer"],
+    "--version": ["-m", "dpspec", "--version"],
+    "--help": ["-m", "dpspec", "--help"],
+    "check of one spec": ["-m", "dpspec", "check", str(ROOT / "specs/convex_erm/dp-gd.dps")],
+    "plan of a tiny spec": ["-m", "dpspec", "plan", str(ROOT / "specs/convex_erm/breast-cancer.dps")],
+    "run of a tiny spec": ["-m", "dpspec", "run", str(ROOT / "specs/convex_erm/breast-cancer.dps")],
+}
+
+
+def cold(root: Path) -> None:
+    for what, words in COLD.items():
+        measured([sys.executable, *words], root)
+        found = min((measured([sys.executable, *words], root) for _ in range(3)), key=lambda f: f["cpu"])
+        print(f"| {what} | {found['cpu']:.2f} | {found['mb']:.0f} |", flush=True)
+
+
+NOISE = """
+import time
+import numpy as np
+from dpspec.privacy.noise import SecureNoise
+from dpspec.privacy.entropy import random_bytes
+s = SecureNoise()
+def best(work, count):
+    work(); found = []
+    for _ in range(5):
+        t = time.process_time(); work(); found.append((time.process_time() - t) / count)
+    return min(found)
+print(f"| random bytes | {1e-6 / best(lambda: random_bytes(1 << 24), 1 << 24):.0f} MB/s |")
+for kind in ("laplace", "gaussian"):
+    draw = getattr(s, f"add_{kind}")
+    big, small = np.zeros(1_000_000), np.zeros(100)
+    print(f"| {kind}, a million | {best(lambda: draw(big, 1.0, sensitivity=1.0, dim=1), 10**6) * 1e9:.0f} ns a sample |")
+    calls = lambda: [draw(small, 1.0, sensitivity=1.0, dim=1) for _ in range(1000)]
+    print(f"| {kind}, a call of 100 | {best(calls, 1000) * 1e6:.1f} us a call |")
+"""
+
+
+def noise(root: Path) -> None:
+    env = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    print(subprocess.run([sys.executable, "-c", NOISE], capture_output=True, text=True, env=env, check=True).stdout)
+
+
+def main() -> None:
+    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    ask.add_argument("what", choices=("files", "cold", "noise"))
+    ask.add_argument("--rows", default="1e5,1e6")
+    ask.add_argument("--d", type=int, default=20)
+    ask.add_argument("--root", type=Path, default=ROOT, help="another checkout, to compare with")
+    found = ask.parse_args()
+    if found.what == "files":
+        files([int(float(v)) for v in found.rows.split(",")], found.d, found.root)
+    else:
+        {"cold": cold, "noise": noise}[found.what](found.root)
+
+
+if __name__ == "__main__":
+    main()

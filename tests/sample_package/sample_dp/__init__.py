@@ -1,0 +1,1 @@
+"""A package that brings an algorithm to dpspec by an entry point."""
