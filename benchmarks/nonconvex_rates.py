@@ -9,6 +9,7 @@ makes the table of docs/algorithms/nonconvex.md.
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -78,13 +79,24 @@ def measured(algorithm: str) -> list[dict[str, Any]]:
         )  # fmt: skip
         body = _study(text.replace(", delta = 0", ""))
         means = [float(p["error"]["mean"]) for p in body["points"]]
-        rate = next((r for r in body["rates"] if r["variable"] == name), {})
+        rate = next((r for r in body["rates"] if r["variable"] == name), None) or _slope(name, body["points"])
         kept = {k: rate.get(k) for k in ("measured", "ci95", "expected", "expected_here", "verdict")}
         bounds = [None if p["bound"] is None else p["bound"].get("value") for p in body["points"]]
         found.append(
             {"algorithm": algorithm, "measure": measure, "variable": name, "values": values, "means": means, "bounds": bounds, **kept}
         )
     return found
+
+
+def _slope(name: str, points: list[dict[str, Any]]) -> dict[str, Any]:
+    """Where the bound is no power of the variable: the slope, beside that of the bound's numbers between the ends."""
+    from dpspec.executor.summary import rate
+
+    x = [float(p["at"][name]) for p in points]
+    shape = [None if p["bound"] is None else p["bound"].get("value") for p in points]
+    ends = math.log(shape[-1] / shape[0]) / math.log(x[-1] / x[0]) if shape[0] and shape[-1] else 0.0
+    found = rate(name, x, [p["error"]["values"] for p in points], ends, shape)
+    return found if ends else {**found, "expected": None, "expected_here": None}
 
 
 def table(rows: list[dict[str, Any]]) -> str:

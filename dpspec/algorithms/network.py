@@ -47,7 +47,7 @@ class Network(Objective):
         return self.width * (features + int(self.outputs))
 
     def _inputs(self, w: Vector, x: Any) -> Any:
-        """A list: margins, (rows,) each, and output weights."""
+        """A list of margins, (rows,) each, and output weights."""
         matrix = w.reshape(self.width, -1)
         W = np.ascontiguousarray(matrix[:, :-1]) if self.outputs else matrix
         if self.alone:

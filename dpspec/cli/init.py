@@ -108,7 +108,7 @@ study
 
 @guarded
 def command(
-    folder: Annotated[Path, typer.Argument(help="where to write", show_default=False)] = Path(),
+    folder: Annotated[Path, typer.Argument(help="a folder, or the file to write (.dps, .dpspec.yaml)", show_default=False)] = Path(),
     task: Annotated[Task, typer.Option("--task", help="which starter")] = Task.classify,
     surface: Annotated[Surface, typer.Option("--surface", help="dps, or yaml with the schema's modeline for editors")] = Surface.dps,
     format: FormatOption = Format.text,
@@ -122,10 +122,21 @@ def command(
 
       dpspec init
 
+      dpspec init income.dps --task regress
+
       dpspec init analyses --task local --surface yaml
     """
     suffix = ".dps" if surface is Surface.dps else ".dpspec.yaml"
     file = folder / f"{task.value}{suffix}"
+    if folder.suffix in (".dps", ".yaml", ".yml") and not folder.is_dir():
+        if surface is Surface.dps and folder.suffix != ".dps":
+            surface = Surface.yaml
+        elif surface is Surface.yaml and folder.suffix == ".dps":
+            refuse(
+                f"{folder} is the name of a .dps file, and --surface yaml asks for YAML",
+                f"dpspec init {folder.with_suffix('.dpspec.yaml')}",
+            )
+        file, folder = folder, folder.parent
     if file.exists():
         refuse(f"{file} exists and is left alone", "choose another folder, or remove the file")
     folder.mkdir(parents=True, exist_ok=True)

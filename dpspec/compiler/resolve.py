@@ -80,6 +80,7 @@ def resolve(draft: Draft[Resolved]) -> Draft[Resolved]:
     draft = _rules(draft, facts)
     draft = _unlisted(draft)
     draft = _zeroed(draft, facts)
+    draft = _columns(draft, facts)
     draft = find_files(draft, facts)
     draft = _declared(draft, facts)
     releases = tuple(Resolved(release=r, index=i) for i, r in enumerate(a.releases))
@@ -251,6 +252,51 @@ def _unlisted(draft: Draft[Resolved]) -> Draft[Resolved]:
             path=("data", "domains", i, "by"),
             help="make sure that the list holds every spelling that occurs; of data marked public each one is checked",
             severity="warning",
+        )
+    return draft
+
+
+def _columns(draft: Draft[Resolved], facts: Mapping[str, Number]) -> Draft[Resolved]:
+    """Where the spec lists the columns of x: each encoding is of one of them, and d is what they come to (DP503, DP508), before a run
+    opens the data."""
+    from dpspec.data.answers import COLUMNS
+
+    data = draft.analysis.data
+    listed, target = getattr(data.source, "columns", ()), getattr(data.source, "target", None)
+    if draft.failed or not listed or listed == COLUMNS:
+        return draft
+    encodings = {e.column: e for e in data.encode}
+    for i, e in enumerate(data.encode):
+        if e.column not in (*listed, target):
+            near = nearest(e.column, listed)
+            draft = draft.report(
+                "DP503",
+                f"the encoded column {e.column!r} is not listed in columns",
+                path=("data", "encode", i),
+                help=f"did you mean {near!r}?" if near else f"columns [{', '.join((*listed, e.column))}], or leave the encoding out",
+            )
+    if draft.failed or "d" not in facts:
+        return draft
+    widths = 0
+    for name in listed:
+        how = encodings.get(name)
+        if name != target:
+            widths += len(how.levels) if how is not None and how.how == "levels" else 1
+            if how is not None and how.how == "one-hot":
+                draft, levels = number(draft, how.args[0], facts, ("data", "encode"), what=f"one-hot of {name}")
+                widths += int(levels) - 1 if levels is not None else 0
+    widths += int(data.intercept)
+    if not draft.failed and widths != facts["d"]:
+        parts = (
+            f"{len(listed) - (target in listed)} columns"
+            + (", encoded" if encodings else "")
+            + (" and the intercept" if data.intercept else "")
+        )
+        return draft.report(
+            "DP508",
+            f"the spec says d = {int(facts['d'])}, and its columns come to {widths} ({parts})",
+            path=("data", "d"),
+            help=f"d = {widths}",
         )
     return draft
 

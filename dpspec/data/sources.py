@@ -587,7 +587,7 @@ def _features(
 ) -> tuple[Matrix | None, tuple[str, ...]]:
     """The encoded matrix and the names of its columns; diagnostics are appended, and then the matrix is not to be used."""
     last = ("intercept",) if intercept else ()
-    if frame.matrix is not None and not any(f in encodings for f in features):
+    if frame.matrix is not None and not any(f in encodings and encodings[f].how != "auto" for f in features):
         return _plain(frame, features, intercept, private, found, missing), features + last
     if frame.matrix is not None and is_sparse(frame.matrix):
         fail("DP515", f"{frame.where}: encodings need dense columns", "encode before handing over a sparse matrix")

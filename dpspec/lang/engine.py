@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from dpspec.lang import tables
 from dpspec.lang.actions import ACTIONS, MAX_DEPTH, Context, Malformed
@@ -170,7 +170,9 @@ class _Lexer:
         if c == "'":
             self._fail("DP111", "text stands in double quotes", "Write \"...\" instead of '...'.", self.at, self.at + 1)
         shown = c if c.isprintable() else f"U+{ord(c):04X}"
-        self._fail("DP111", f"the character `{shown}` means nothing here", "Remove it.", self.at, self.at + 1)
+        share = re.search(r"[\d._]+\s*$", self.text[: self.at]) if c == "%" else None
+        help = "Remove it." if share is None else f"Write {share.group().strip()}/100."
+        self._fail("DP111", f"the character `{shown}` means nothing here", help, self.at, self.at + 1)
 
     def _fail(self, code: str, message: str, help: str, start: int, end: int) -> NoReturn:
         raise Unparsable(Diagnostic(code, "error", message, help, self.context.locate(start, end)))
@@ -283,6 +285,23 @@ def _keywords(row: Mapping[str, int]) -> list[str]:
     return sorted(_KEYWORDS[t] for t in row if t in _KEYWORDS and t in _WORDS.values())
 
 
+#: Ways to write a number that are none of the language, at or just before the place where it is left, and what to write.
+_SLIPS: Final[tuple[tuple[re.Pattern[str], str, Callable[[str], str]], ...]] = (
+    (re.compile(r"(?<![\w.])\d{1,3}(?:,\d{3})+(?!\d|,\d)"), "`{}` is several numbers", lambda t: t.replace(",", "_")),
+    (re.compile(r"(?<![\w.,])\d+,\d+(?!\d|,\d)"), "`{}` is two numbers: a decimal point is a point", lambda t: t.replace(",", ".")),
+    (re.compile(r'"\s*[-+]?[\d._]+(?:e[-+]?\d+)?\s*"', re.IGNORECASE), "{} is a text, and a number is wanted", lambda t: t.strip('" ')),
+)
+
+
+def _slip(text: str, at: int) -> tuple[str, str] | None:
+    """The message and the help where a number of another notation stands there."""
+    for pattern, message, mend in _SLIPS:
+        for found in pattern.finditer(text):
+            if found.start() <= at <= found.end():
+                return message.format(found.group()), f"Write {mend(found.group())}."
+    return None
+
+
 def _unexpected(
     token: _Token, row: Mapping[str, int], text: str, context: Context, before: tuple[_Token, Mapping[str, int]] | None
 ) -> Diagnostic:
@@ -293,6 +312,9 @@ def _unexpected(
             place = context.locate(word.start, word.end)
             return Diagnostic("DP107", "error", f"unknown word `{word.value}` here", f"Did you mean `{near}`?", place)
     where = context.locate(token.start, max(token.end, token.start + 1))
+    slip = _slip(text, token.start)
+    if slip is not None:
+        return Diagnostic("DP114", "error", *slip, where)
     accepted = sorted(t for t in row if t.isupper() or t.startswith(("$", "__ANON")))
     words = _keywords(row)
     if token.type == "$END":

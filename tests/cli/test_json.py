@@ -47,7 +47,7 @@ COMMAND_WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
 OTHERWISE = {"completion", "lsp"}
 #: Options that change what is computed, not what is printed.
 OTHER = {"--seed", "--compare", "--workers", "--engine", "--scheduler", "--trials", "--data", "--to", "--help", "--format", "--as"}
-OTHER |= {"--ledger", "--account", "--fit", "--policy", "--delta"}
+OTHER |= {"--ledger", "--account", "--fit", "--policy", "--delta", "--measures"}
 OTHER |= {"--store", "--rounds", "--partial", "--serve", "--malicious"}
 COMMON = ("--quiet", "--verbose", "--no-color")
 
@@ -130,6 +130,13 @@ def run_json(command: str, words: str, values: dict[str, str]) -> tuple[Result, 
     result = call(command, *(w.format(**values) for w in words.split()), "--format", "json")
     document = json.loads(result.stdout, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
     return result, document
+
+
+def test_measures_are_listed_by_task() -> None:
+    listed = json.loads(call("algorithms", "--measures", "--format", "json").stdout)
+    measures = {m["name"] for task in listed if task["task"] == "quantile" for m in task["measures"]}
+    assert measures == {"rank-error", "absolute-error"}
+    assert call("algorithms", "dp-gd", "--measures").code == 2  # of tasks, not of an algorithm
 
 
 def test_every_command_and_option_is_tried() -> None:

@@ -34,6 +34,8 @@ class Watched:
         self._records, self._log, self._alive, self._most = records, log, alive, most
 
     def __getattr__(self, name: str) -> Any:
+        if name == "each":  # of records that are with workers
+            raise AttributeError(name)
         if name not in ("n", "d", "has_y", "public_x", "sparse", "mapped"):
             self._log.append("whole")
         return getattr(self._records, name)

@@ -239,3 +239,18 @@ def test_errors_are_capped() -> None:
     codes = refused(text, "a.dps")
     assert len(codes) == 101
     assert codes[-1] == "DP149"
+
+
+@pytest.mark.parametrize(
+    ("line", "mend"),
+    [
+        ("n = 200,000, d = 2", "Write 200_000."),
+        ('n = "200", d = 2', "Write 200."),
+        ("n = 200, d = 1,5", "Write 1.5."),
+        ("n = 10%, d = 2", "Write 10/100."),
+    ],
+)
+def test_a_number_of_another_notation_is_named(line: str, mend: str) -> None:
+    with pytest.raises(SpecError) as found:
+        parse_text(f'analysis "a"\ndata\n  {line}\nprivacy central\n  epsilon = 1\nrelease r\n  estimate mean(x)\n', "a.dps")
+    assert mend in {d.help for d in found.value.diagnostics}

@@ -8,7 +8,8 @@ twice its standard error, the correlations of i are 0 and their interval is [-1,
 
     var r_ij = var C_ij/(C_ii C_jj) + r_ij^2/4 (var C_ii/C_ii^2 + var C_jj/C_jj^2),
 
-which takes the three for uncorrelated. Released correlations are those of a positive semi-definite matrix (``psd = on``).
+which takes the three for uncorrelated. The covariance is released beside them: it is paid for. Released correlations are those of a
+positive semi-definite matrix (``psd = on``).
 
 Source: Dwork, Talwar, Thakurta and Zhang 2014 (analyze Gauss) for the noise.
 """
@@ -73,7 +74,7 @@ def run(records: Rows, p: Problem, t: Tunables, release: Door) -> Estimate:
     low[hidden], high[hidden] = -1.0, 1.0
     for matrix, value in ((r, 1.0), (spread, 0.0), (low, 1.0), (high, 1.0)):
         np.fill_diagonal(matrix, value)
-    return Estimate(r, {"standard_error": spread, "low": low, "high": high})
+    return Estimate(r, {"standard_error": spread, "low": low, "high": high, "covariance": found})
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:

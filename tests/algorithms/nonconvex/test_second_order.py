@@ -68,7 +68,7 @@ def test_two_records_hessians_are_no_further_apart_than_the_spread():
     """Random pairs of records and curvatures in [b, C]: the Frobenius distance and both ends of the spectrum; either is met."""
     rng = np.random.default_rng(1)
     for low in (-1.0, -0.3, 0.2):
-        loss = SimpleNamespace(least_curve=low, curve=1.0, smooth=1.0)
+        loss = SimpleNamespace(network=None, least_curve=low, curve=1.0, smooth=1.0)
         most = top = 0.0
         for _ in range(3000):
             x, z = rng.normal(size=(2, 3))
