@@ -4,7 +4,7 @@
        cells whose noisy count exceeds t the outermost two give ends [a, b];
     2. release the sum (the mean) of the numbers clipped into [a, b], as for declared bounds.
 
-t is exceeded by the noise of no empty cell but with probability 1/1000. No cell above it: [-1, 1]. Records in a cell of about 2 t records
+t is exceeded by the noise of no empty cell but with probability 1e-6. No cell above it: [-1, 1]. Records in a cell of about 2 t records
 or fewer at an end may be clipped, which biases the answer towards the middle; the interval is that of the noise, for the clipped records.
 
 Sensitivity. A number is in one cell: the counts move by one unit vector where a record is there or not, by two where it is replaced (2 in
@@ -44,7 +44,7 @@ LAST: Final = 50
 SIZES: Final = LAST - FIRST + 1
 CELLS: Final = 2 * SIZES + 1
 #: With this probability an empty cell is taken for one with records.
-MISTAKEN: Final = 0.001
+MISTAKEN: Final = 1e-6
 
 CARD = Card(
     id="dp-auto-bounds",
