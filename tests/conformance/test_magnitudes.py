@@ -251,6 +251,10 @@ def accepted(parsed: Parsed) -> Case | None:
     return None if any(d.severity == "error" and d.code != "DP402" for d in draft.diagnostics) else Case(draft)
 
 
+#: What they count is listed by the domain or an encoding of each column: without both there is no question to answer.
+LISTED = {"dp-marginals"}
+
+
 @pytest.mark.parametrize("module", ALGORITHMS, ids=IDS)
 def test_one_record_of_any_magnitude_moves_a_draw_by_its_sensitivity_at_most(module: ModuleType) -> None:
     ran = []
@@ -263,7 +267,7 @@ def test_one_record_of_any_magnitude_moves_a_draw_by_its_sensitivity_at_most(mod
         for i, (one, other) in enumerate(pairs if what in ("gallery", "free, squared") else pairs[len(ran) % 5 :: 5]):
             check(c, *((sparse(one), sparse(other)) if i % 4 == 1 else (one, other)))
     assert "gallery" in ran
-    if any(need.name == "x" and need.enforced_by for need in module.CARD.needs):  # it clips by itself
+    if module.CARD.id not in LISTED and any(need.name == "x" and need.enforced_by for need in module.CARD.needs):  # it clips by itself
         assert {"free x", "declared x"} & set(ran), ran
 
 
