@@ -44,6 +44,7 @@ _GUARANTEE = (
 )
 # fmt: on
 _RELEASE = ("name", "task", "algorithm", "candidates", "tunables", "noise", "published", "assumptions", "bounds", "target", "cost")
+_RELEASE_MAY = ("reads",)  # how the records are read, which says nothing about privacy
 _ROW = ("name", "mechanism", "sensitivity", "norm", "scale", "level", "count", "per_record", "size", "sampling", "per", "reference")
 _ROW_MAY = ("each",)  # how often a user draws, where it draws for every attribute
 # fmt: off
@@ -231,7 +232,7 @@ def _releases(reading: _Reading, releases: Any) -> dict[str, Sequence[Any]]:
     for i, release in enumerate(reading.list(releases, "plan.releases")):
         where = f"releases[{i}]"
         name = reading.attempt(_word, release, "name", where)
-        if name is None or not reading.known(release, _RELEASE, (), where):
+        if name is None or not reading.known(release, _RELEASE, _RELEASE_MAY, where):
             continue
         if name in found:
             reading.fault("DP603", f"two releases are named {name!r}")

@@ -316,7 +316,7 @@ def of_form(data: Any) -> Feature:
 
 
 _MOST = float(np.finfo(np.float64).max)
-_LEFT_OUT = {Column: {"name": "", "levels": ()}}
+_LEFT_OUT: dict[type, dict[str, Any]] = {Column: {"name": "", "levels": (), "auto": False}}  # automatic bounds are of the central model
 
 
 def _plain(value: Any) -> Any:

@@ -57,8 +57,8 @@ def test_broken_data_files(ending: str, content: bytes, tmp_path: Path) -> None:
     ("ending", "place"),
     [
         (".csv", "pyarrow.csv.read_csv"),
-        (".parquet", "pyarrow.parquet.read_table"),
-        (".arrow", "pyarrow.feather.read_table"),
+        (".parquet", "pyarrow.parquet.ParquetFile"),
+        (".arrow", "pyarrow.ipc.open_stream"),
         (".npy", "numpy.load"),
     ],
 )

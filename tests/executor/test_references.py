@@ -29,6 +29,7 @@ BESIDE = {
     "iht": "showcase/sparse-four-models-central",
     "pairwise-giga": "pairwise/fb-on-pair-c",
     "pca": "matrix/ldp-pca-gaussian",
+    "median-of-means": "heavy_tailed/dp-catoni-mean",
     "references-001": "nldp_erm/ldp-direct-perturbation",
     "robust-gd": "heavy_tailed/dp-fw-heavy-tailed",
     "svrg": "convex_erm/approximate-minima-perturbation",

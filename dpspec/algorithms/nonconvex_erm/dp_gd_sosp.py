@@ -275,10 +275,17 @@ def shortest(p: Problem, t: Tunables, scale: float) -> float:
     return math.sqrt(total / (parts * (int(t.T) // parts)) * math.exp(log / parts))
 
 
+def applies(p: Problem, t: Tunables) -> bool:
+    """Whether the steps are short enough and the curvature that counts as a saddle's is large enough for the bound."""
+    assert p.loss is not None
+    short = 0 < t.eta * (p.loss.smooth + p.loss.l2) <= 1 + 1e-12
+    return bool(t.K >= 2 and short and t.bend >= p.loss.hessian_lipschitz() * (1 - 1e-12))
+
+
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     assert p.loss is not None
     rho, L, c = p.loss.hessian_lipschitz(), p.loss.lipschitz, worst_curvature(p)
-    if t.K < 2 or not 0 < t.eta * (p.loss.smooth + p.loss.l2) <= 1 + 1e-12 or t.bend < rho * (1 - 1e-12):
+    if not applies(p, t):
         return {}
     V = max(shortest(p, t, calibrated.scale("gradient")) / t.alpha, c / math.sqrt(t.bend * t.alpha))
     V += calibrated.scale("iterate") * math.log(4 * t.K / t.zeta)
@@ -291,6 +298,8 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
 
 def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
     assert p.loss is not None
+    if not applies(p, t):
+        return {}
     V = max(shortest(p, t, calibrated.scale("gradient")) / t.alpha, worst_curvature(p) / math.sqrt(t.bend * t.alpha))
     V += calibrated.scale("iterate") * math.log(4 * t.K / t.zeta)
     rho = p.loss.hessian_lipschitz()

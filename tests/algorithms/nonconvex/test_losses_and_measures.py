@@ -145,7 +145,7 @@ def test_the_population_norm_is_that_of_fresh_records():
 
 def test_the_sample_of_the_law_solves_nothing_that_is_not_asked_for():
     asked: list[int] = []
-    one = Population(Records(np.zeros((1, 1))), lambda: asked.append(1) or 0.5)
+    one = Population(Records(np.zeros((1, 1))), lambda: asked.append(1) or (None, 0.5))
     assert not asked
     assert one.optimum == one.optimum == 0.5
     assert len(asked) == 1
