@@ -1,4 +1,4 @@
-"""Which tests run in CI's second step: those marked ``slow``, and those of ``tests/long.txt``, which take more than 0.7 seconds.
+"""Which tests run in CI's second step: those marked ``slow``, and those of ``tests/long.txt``, which take more than half a second.
 
 The fast suite is what a developer runs between two edits; what is long is not less true there. ``python -m tests.long`` measures again.
 """

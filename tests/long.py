@@ -1,4 +1,4 @@
-"""``python -m tests.long [PATHS]``: run the tests of these files and folders one after the other, and write those that take more than 0.7
+"""``python -m tests.long [PATHS]``: run the tests of these files and folders one after the other, and write those that take more than 0.5
 seconds of CPU to ``long.txt``. Tests that are marked ``slow`` are left out; what the list says of other files stays.
 """
 
@@ -12,8 +12,8 @@ import pytest
 
 from tests.conftest import LONG, long
 
-LONG_FROM = 0.7
-HEAD = "# Tests of more than 0.7 seconds of CPU: CI's second step runs them. Written by `python -m tests.long`.\n"
+LONG_FROM = 0.5
+HEAD = "# Tests of more than half a second of CPU: CI's second step runs them. Written by `python -m tests.long`.\n"
 
 
 class Clock:

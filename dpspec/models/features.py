@@ -321,7 +321,7 @@ _LEFT_OUT: dict[type, dict[str, Any]] = {Column: {"name": "", "levels": (), "aut
 
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
-        skipped = _LEFT_OUT.get(type(value), {})  # type: ignore[arg-type]
+        skipped = _LEFT_OUT.get(type(value), {})
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.name not in skipped}
     if isinstance(value, tuple):
         return [_plain(v) for v in value]
