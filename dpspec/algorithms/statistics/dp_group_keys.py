@@ -33,6 +33,9 @@ from dpspec.privacy.mechanisms.discrete import DiscreteLaplace
 from dpspec.privacy.mechanisms.keys import KeyedSums
 from dpspec.privacy.schedule import Draw, Tree
 
+#: For the empirical audit: so many records that a key is named, and a factor at which the noise of the half epsilon shows.
+AUDIT_RECORDS, AUDIT_FACTOR = 40, 16
+
 CARD = Card(
     id="dp-group-keys",
     title="Sums and means by key, for keys that nobody declared",
