@@ -142,7 +142,8 @@ class TruncatedKeys(Drawn):
         s, (k, p) = self._drawn(level), self.reach(level)
 
         def of(reach: int, by: int) -> float:
-            ahead = max(0.0, math.exp(by / s) - math.exp(epsilon * by / self.sensitivity))  # where both have weight
+            most, allowed = by / s, epsilon * by / self.sensitivity  # where both have weight
+            ahead = 0.0 if allowed >= most else math.exp(most) * -math.expm1(allowed - most) if most < 700 else math.inf
             total = math.fsum(float(np.exp(-np.arange(a, min(a + 2**20, reach + 1)) / s).sum()) for a in range(0, reach + 1, 2**20))
             alone = math.fsum(math.exp(-v / s) for v in range(max(reach - by, 0) + 1, reach + 1))
             return (alone + ahead * total) / (2.0 * total - 1.0)

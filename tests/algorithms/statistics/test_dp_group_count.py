@@ -152,3 +152,11 @@ def test_both_surfaces(tmp_path: Path, where: str) -> None:
     twin = tmp_path / "twin.dpspec.yaml"
     twin.write_text(to_yaml(dpspec.load(tmp_path / "spec.dps").analysis))
     assert dpspec.plan(twin).sha256 == plan.sha256
+
+
+@pytest.mark.parametrize("sensitivity", [1.0, 2.0])
+def test_the_second_accountant_reads_budgets_whose_exponentials_overflow(sensitivity: float) -> None:
+    mechanism = TruncatedKeys(sensitivity, 1e-6)
+    for epsilon in (1.0, 50.0, 1000.0, 5000.0):
+        assert mechanism.delta_by_quadrature(epsilon, epsilon) <= 1e-6 * (1 + 1e-9)
+        assert mechanism.delta_by_quadrature(epsilon, 0.5 * epsilon) > 1e-6
