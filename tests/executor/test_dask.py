@@ -97,7 +97,7 @@ def no_client() -> Iterator[None]:
 
 
 def test_without_a_client_dask_starts_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clusters, "_client", lambda address: no_client())
+    monkeypatch.setattr(clusters, "client_of", lambda address: no_client())
     options: dict[str, Any] = {"trials": 12, "vary": {"n": ("1000",)}}
     assert body(LOGISTIC, engine="dask", workers=2, **options) == body(LOGISTIC, workers=1, **options)
 

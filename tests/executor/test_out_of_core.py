@@ -244,7 +244,7 @@ def limited(file: Path, limit: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", LIMITED, str(file), str(limit)], capture_output=True, text=True, env=env, timeout=600)
 
 
-LIMIT = 640 << 20
+LIMIT = 832 << 20
 
 
 @pytest.mark.slow
