@@ -33,7 +33,7 @@ SETTINGS = [
     ("convex_erm/dp-gd", "by dp-gd", "by dp-gd with method = nesterov", "nesterov, 0.95"),
     ("convex_erm/dp-gd", "by dp-gd", "by dp-gd with method = momentum, momentum = 0", "plain steps"),
     ("convex_erm/dp-mirror-descent", "by dp-mirror-descent", "by dp-mirror-descent with steps = fixed", "mirror inequality"),
-    ("matrix/dp-covariance-gaussian", "by dp-covariance-gaussian", "by dp-covariance-gaussian with psd = off", "000 (6.18) with constants"),
+    ("matrix/dp-covariance-gaussian", "psd = on", "psd = off", "000 (6.18) with constants"),
     ("matrix/dp-thresholding", "by dp-thresholding", "by dp-thresholding with level = declared", ""),
     ("matrix/dp-precision-covariance", "by dp-precision-covariance", "by dp-precision-covariance with noise = wishart", ""),
 ]
