@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -87,22 +88,30 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     return max(at((low + high) / 2), 0.0)
 
 
-def renyi(p: Array, q: Array, order: float) -> float:
-    """D_order(P || Q) of two mass vectors; infinite when q vanishes where p does not."""
+def renyi(p: Array, q: Array, orders: Array) -> Array:
+    """D_order(P || Q) of two mass vectors for each of ``orders``, none of them 1 but by 1e-9, where it is the Kullback-Leibler divergence;
+    infinite when q vanishes where p does not."""
     keep = p > 0
     if np.any(q[keep] <= 0):
-        return math.inf
+        return np.full(orders.size, math.inf)
     lp, lq = np.log(p[keep]), np.log(q[keep])
-    if abs(order - 1) < 1e-9:
-        return float(np.sum(p[keep] * (lp - lq)))
-    x = order * lp + (1 - order) * lq
-    top = float(x.max())
-    return (top + math.log(float(np.exp(x - top).sum()))) / (order - 1)
+    x = orders[:, None] * lp + (1 - orders)[:, None] * lq
+    top = x.max(axis=1)
+    first = np.abs(orders - 1) < 1e-9
+    found: Array = (top + np.log(np.exp(x - top[:, None]).sum(axis=1))) / np.where(first, 1.0, orders - 1)
+    return np.where(first, np.sum(p[keep] * (lp - lq)), found)
+
+
+@functools.lru_cache(maxsize=8)
+def gauss_legendre(order: int) -> tuple[Array, Array]:
+    """Nodes and weights on [-1, 1]."""
+    x, w = np.polynomial.legendre.leggauss(order)
+    return x, w
 
 
 def quadrature(fn: Callable[[Array], Array], points: Sequence[float], order: int = 64) -> float:
     """Gauss-Legendre on each interval between consecutive ``points``."""
-    x, w = np.polynomial.legendre.leggauss(order)
+    x, w = gauss_legendre(order)
     total = 0.0
     for a, b in itertools.pairwise(points):
         if b > a:

@@ -253,8 +253,8 @@ def test_broken_is_refuted_at_a_hundred_thousand_runs(case):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CORRECT, ids=lambda c: c.name)
-def test_correct_is_not_refuted_in_twenty_seeds(case):
-    assert [run(case, 100_000, seed).verdict for seed in range(20)] == ["not-certified"] * 20
+def test_correct_is_not_refuted_in_eight_seeds(case):
+    assert [run(case, 100_000, seed).verdict for seed in range(8)] == ["not-certified"] * 8
 
 
 SEARCHES = [

@@ -71,10 +71,17 @@ def errors(parsed: Parsed) -> list[Any]:
     return [d for d in compile_draft(parsed).diagnostics if d.severity == "error" and d.code not in ("DP402", "DP225")]
 
 
-CASES = [
-    pytest.param(parsed, id=f"{module.CARD.id}, {what}") for module in CENTRAL for what, parsed in variants(module) if not errors(parsed)
-]
-accepted = pytest.mark.parametrize("parsed", CASES)
+each = pytest.mark.parametrize(
+    "parsed", [pytest.param(parsed, id=f"{module.CARD.id}, {what}") for module in CENTRAL for what, parsed in variants(module)]
+)
+
+
+def served(parsed: Parsed) -> Case | None:
+    """No variant is left out by mistake: None for an option that its card refuses at this budget, for batches of rows, and for what
+    counts on n."""
+    found = errors(parsed)
+    assert {d.code for d in found} <= {"DP301", "DP306", "DP407"}, found
+    return None if found else case(parsed)
 
 
 def test_who_refuses_the_relation_says_why() -> None:
@@ -83,15 +90,6 @@ def test_who_refuses_the_relation_says_why() -> None:
     for name, found in ids.items():
         assert {d.code for d in found} <= {"DP306", "DP407"}, name
         assert not found or any(word in found[0].message for word in SAID), found
-
-
-def test_variants_are_not_left_out_by_mistake() -> None:
-    """Every word of an option of an accepted algorithm runs, but those that its card refuses at this budget, and batches of rows."""
-    ran = {str(c.id) for c in CASES}
-    for module in CENTRAL:
-        for what, parsed in variants(module):
-            if f"{module.CARD.id}, {what}" not in ran:
-                assert {d.code for d in errors(parsed)} <= {"DP301", "DP306", "DP407"}, (module.CARD.id, what)
 
 
 def sizes(n: int) -> tuple[int, ...]:
@@ -144,9 +142,11 @@ def largest_share(c: Case, module: Any = None, most: int = 10_000) -> float:
     return share
 
 
-@accepted
+@each
 def test_neighbours_of_any_size_move_each_value_by_at_most_its_sensitivity(parsed: Parsed) -> None:
-    share = largest_share(case(parsed))
+    if (c := served(parsed)) is None:
+        return
+    share = largest_share(c)
     assert share <= 1 + 1e-9
     assert share > 0.02, "neighbours that hardly move anything show nothing"  # dp-precision-output: 1/d^2 of its worst case is typical
 
@@ -181,18 +181,19 @@ def test_every_algorithm_on_every_loss_and_set(loss: str, ridge: str) -> None:
             if errors(parsed):
                 continue
             c = case(parsed)
-            assert largest_share(c) <= 1 + 1e-9, (module.CARD.id, over)
+            assert largest_share(c, most=7) <= 1 + 1e-9, (module.CARD.id, over)
             runs = [blind_run(c, data(c, m, kind, 3))[0] for m in sizes(6) for kind in ("typical", "alike")]
             assert all(same(runs[0], estimate) for estimate in runs[1:]), (module.CARD.id, over)
             ran.add(module.CARD.id)
     assert len(ran) >= 3
 
 
-@accepted
+@each
 def test_what_comes_out_does_not_depend_on_how_many_records_there_are(parsed: Parsed) -> None:
     """Same answers, another number of records: the same arrays, of the same shapes, to the last bit; the same draws in the same order; and
     nothing is said on the way."""
-    c = case(parsed)
+    if (c := served(parsed)) is None:
+        return
     n = int(c.draft.facts["n"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -206,10 +207,11 @@ def test_what_comes_out_does_not_depend_on_how_many_records_there_are(parsed: Pa
         assert blind.meter.events() == runs[0][1].meter.events()
 
 
-@accepted
+@each
 def test_a_real_run_goes_through_for_any_number_of_records(parsed: Parsed) -> None:
     """With answers that follow the records: no solver gives up, nothing overflows, nothing is said, however many there are."""
-    c = case(parsed)
+    if (c := served(parsed)) is None:
+        return
     n = int(c.draft.facts["n"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -238,12 +238,12 @@ def modest(module: ModuleType, **numbers: float | str) -> Parsed:
     parsed = replace(parsed, analysis=parsed.analysis.model_copy(update={"study": None}))
     if "central" in module.CARD.models:
         # the best fixed point of a stream takes n^2/2 losses a step to find
-        numbers = {"n": 500 if getattr(module, "ONLINE", False) else 2000, **numbers}
+        numbers = {"n": 300 if getattr(module, "ONLINE", False) else 2000, **numbers}
     return resized(parsed, **numbers)
 
 
 def typical_error(parsed: Parsed) -> float:
-    return float(np.median([p["error"]["median"] for p in study(parsed, trials=5, workers=1).to_json()["points"]]))
+    return float(np.median([p["error"]["median"] for p in study(parsed, trials=3, workers=1).to_json()["points"]]))
 
 
 @each

@@ -91,7 +91,7 @@ def test_the_audit_sees_weak_noise_and_no_other() -> None:
 @pytest.mark.parametrize("module", CLASSES, ids=[m.CARD.id for m in CLASSES])
 def test_a_large_budget_approaches_the_reference(module: ModuleType) -> None:
     """Excess risk over the least of the same objective: smaller at a large budget, never negative, below that of the zero matrix."""
-    loose, tight = (study(modest(module, epsilon), trials=5, workers=1).to_json()["points"][0] for epsilon in (200, 0.5))
+    loose, tight = (study(modest(module, epsilon), trials=3, workers=1).to_json()["points"][0] for epsilon in (200, 0.5))
     assert all(v > -1e-8 for v in (*loose["error"]["values"], *tight["error"]["values"]))
     assert loose["error"]["median"] < tight["error"]["median"]
     assert loose["error"]["median"] < 0.5 * loose["trivial_error"]

@@ -43,24 +43,21 @@ def from_file(parsed: Parsed, target: str = "y") -> Parsed:
 
 
 CASES = [
-    pytest.param(found, id=f"{module.CARD.id}, {what}")
+    pytest.param(from_file(with_neighbours(parsed, "zero-out")), id=f"{module.CARD.id}, {what}")
     for module in CENTRAL
     for what, parsed in variants(module)
-    for found in (from_file(with_neighbours(parsed, "zero-out")),)
-    if not errors(found)
 ]
 
 
 def test_who_refuses_the_relation_says_why() -> None:
     """Batches of a fixed size are accounted for under replace-one alone."""
-    ran = {str(c.id).partition(",")[0] for c in CASES}
-    refused = [m for m in CENTRAL if m.CARD.id not in ran]
+    found = {m.CARD.id: errors(from_file(with_neighbours(variants(m)[0][1], "zero-out"))) for m in CENTRAL}
+    refused = {name: diagnostics for name, diagnostics in found.items() if diagnostics}
     assert 1 <= len(refused) < len(CENTRAL) / 4
-    for module in refused:
-        found = errors(from_file(with_neighbours(variants(module)[0][1], "zero-out")))
-        assert {d.code for d in found} <= {"DP306", "DP407"}, module.CARD.id
+    for name, diagnostics in refused.items():
+        assert {d.code for d in diagnostics} <= {"DP306", "DP407"}, name
         said = ("batch", "record", "pair", "which columns are features")  # keys: a file whose columns are not named has no key column
-        assert any(word in found[0].message for word in said), found
+        assert any(word in diagnostics[0].message for word in said), diagnostics
 
 
 def loaded(c: Case, folder: Path, table: np.ndarray) -> Records:
@@ -127,6 +124,8 @@ def hostile(c: Case, kind: str, seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize("parsed", CASES)
 def test_a_zeroed_row_moves_each_value_by_at_most_its_sensitivity(parsed: Parsed, tmp_path: Path) -> None:
+    if errors(parsed):
+        return
     c = case(parsed)
     assert not c.draft.replaced, "the gallery's records begin at 0"
     assert c.draft.calibrated.neighbours == "zero-out"
@@ -138,7 +137,7 @@ def test_a_zeroed_row_moves_each_value_by_at_most_its_sensitivity(parsed: Parsed
 def test_the_planned_sensitivity_is_attained(tmp_path: Path) -> None:
     """Or nearly, by most algorithms: (the gradient of one extreme record)/n is what zero-out counts."""
     best = {}
-    for param in (p for p in CASES if str(p.id).endswith("as it is")):
+    for param in (p for p in CASES if str(p.id).endswith("as it is") and not errors(p.values[0])):
         c = case(param.values[0])
         best[str(param.id)] = max(share(c, tmp_path, hostile(c, kind, 1), 0) for kind in ("alike", "alone", "large"))
     assert sum(v > 0.4 for v in best.values()) > len(best) / 2, best

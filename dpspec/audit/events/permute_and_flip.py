@@ -45,7 +45,7 @@ def model(event: Event, context: Context) -> list[Component]:
             p = permute_and_flip([0.0] * m, exponent)
             q = permute_and_flip([1.0] * up + [-1.0] * (m - up), exponent)
             for a, b in ((p, q), (q, p)):
-                rho = max(renyi(a, b, float(order)) / float(order) for order in orders)
+                rho = float(np.max(renyi(a, b, orders) / orders))
                 if rho > best_rho:
                     best_rho, under = rho, Atoms(tuple(a), tuple(b))
                 with np.errstate(divide="ignore"):

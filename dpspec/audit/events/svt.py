@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpspec.audit.component import NOTHING, Breach, Component, Context, Family, Missing, event_pairs
+from dpspec.audit.conversions import gauss_legendre
 from dpspec.audit.event import Event
 from dpspec.audit.events._additive import ratio
 from dpspec.audit.kinds import WHOLE, Kind, Sort
@@ -102,15 +103,16 @@ def svt_chances(b1: float, b2: float, top: float, below: int, above: int, move: 
     low = -(60 * b1 + b2 * (math.log(max(above, 1)) + 45) + top)
     near = [c + b * x for b in (b1, b2) for x in np.linspace(-50, 50, 201).tolist() for c in (0.0, top)]
     knots = sorted(x for x in {*np.linspace(low, high, 400).tolist(), *near, 0.0, top / 2, top} if low <= x <= high)
-    x, w = np.polynomial.legendre.leggauss(16)
+    x, w = gauss_legendre(16)
     left, right = np.array(knots[:-1]), np.array(knots[1:])
     half = (right - left) / 2
     t = ((left + right) / 2)[:, None] + half[:, None] * x
     log_weight = np.log(half[:, None] * w)
 
+    density = log_weight - np.abs(t - top / 2) / b1 - math.log(2 * b1)
+
     def log_chance(first: float, second: float) -> float:
-        f = log_weight - np.abs(t - top / 2) / b1 - math.log(2 * b1)
-        f = f + below * _log_laplace_cdf((t - first) / b2) + above * _log_laplace_cdf((second - t) / b2)
+        f = density + below * _log_laplace_cdf((t - first) / b2) + above * _log_laplace_cdf((second - t) / b2)
         peak = float(f.max())
         return peak + math.log(float(np.exp(f - peak).sum()))
 
@@ -118,5 +120,8 @@ def svt_chances(b1: float, b2: float, top: float, below: int, above: int, move: 
 
 
 def _log_laplace_cdf(z: Array) -> Array:
+    found = z - math.log(2)
+    right = z >= 0
     with np.errstate(under="ignore"):
-        return np.where(z < 0, z - math.log(2), np.log1p(-np.exp(-np.abs(z)) / 2))
+        found[right] = np.log1p(-np.exp(-z[right]) / 2)
+    return found
