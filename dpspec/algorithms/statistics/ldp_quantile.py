@@ -43,13 +43,14 @@ CARD = Card(
     summary="Each round's users answer by randomised response whether they lie above the middle of an interval, which is halved.",
     needs=(local.OWN,),
     tunables={
+        "step": Tunable("0", "what the numbers are multiples of, 1 for integers; 0: of nothing", minimum=0.0, maximum=1e100),
         "T": Tunable(
-            "min(n, shares*min(30, max(4, ceil(log(sqrt(n)*min(epsilon, 1))/log(2)))))",
-            "rounds, in turn for the quantiles: the interval is then as short as the noise",
+            "min(n, shares*min(30, max(4, ceil(log(sqrt(n)*min(epsilon, 1))/log(2)), "
+            "ceil(log(1 + (value_high - value_low)*step/max(step^2, 10^(-300)))/log(2)))))",
+            "rounds, in turn for the quantiles: the interval is then as short as the noise, and as a step",
             True,
             1,
         ),
-        "step": Tunable("0", "what the numbers are multiples of, 1 for integers; 0: of nothing", minimum=0.0, maximum=1e100),
     },
     no_bound="every release states the rank error of its answers",
     cost={"gradients": "0", "rounds": "T", "bits_per_user": "1", "memory_bytes": "8*8192"},
