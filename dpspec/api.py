@@ -63,8 +63,16 @@ class Plan(CompiledPlan):
         scheduler: str | None = None,
         workers: int | None = None,
     ) -> Record:
-        """Release mode. ``x``: (n, d) array, CSR matrix, Arrow table, pandas or polars frame, what offers an Arrow stream, or None for the
-        spec's own source. The other arguments are those of :func:`dpspec.executor.run.run`."""
+        """Release mode, with secure noise.
+
+        ``x``: (n, d) array, CSR matrix, Arrow table, pandas or polars frame, what offers an Arrow stream; ``y``: (n,). Left out:
+        ``data_file``, or the spec's own source. ``out``: a folder for ``record.json`` and the arrays. ``progress(draw, done, total)`` is
+        called after each draw. ``ledger``: the URL or file of a ledger, whose ``account`` is charged before the first draw. ``engine``:
+        ``local``, or ``dask``: the ``scheduler`` at this address, or a cluster of ``workers`` processes, computes sums over the records.
+
+        Raises :class:`~dpspec.spec.diagnostics.SpecError` when the data contradict the plan (DP5xx) or ``out`` cannot take a release,
+        before any noise is drawn; :class:`~dpspec.privacy.meter.PrivacyError` when an algorithm leaves its plan or fails on private
+        data; :class:`~dpspec.executor.record.NotWritten`, which holds the record, when the disk fails after the draws."""
         from dpspec.executor.run import run as execute
 
         return execute(
@@ -95,7 +103,15 @@ class Plan(CompiledPlan):
         memory: Any = None,
         progress: Progress | None = None,
     ) -> StudyResult:
-        """Study mode: repeated, seeded, measured against the bounds. The arguments are those of :func:`dpspec.executor.study.study`."""
+        """Study mode: repeated, seeded, measured against the bounds, on a simulated law or on public data.
+
+        ``trials``, ``seed``, ``vary`` (numbers or expression text by name) and ``compare`` (algorithms) override the spec's ``study``
+        block; ``quick``: the two ends of each sweep, few trials. ``until``: go on at each point until half the 95 % interval of its mean
+        error is at most this share of the mean, for 20 trials at least and ``trials`` (1,000) at most. ``out``: where finished cells are
+        kept. ``memory``: (x, y) for a spec ``from memory``. ``engine``, ``scheduler``, ``workers``: where trials run.
+        ``progress(what, done, total)`` is called after each cell.
+
+        Raises :class:`~dpspec.spec.diagnostics.SpecError` when a point has no plan, or the data are private (DP410)."""
         from dpspec.executor.study import study as execute
 
         return execute(
@@ -145,7 +161,7 @@ def run(
     scheduler: str | None = None,
     workers: int | None = None,
 ) -> Record:
-    """Plan and execute in release mode; see :meth:`Plan.run`."""
+    """Plan and execute in release mode; the arguments and errors are those of :meth:`Plan.run`."""
     return (spec if isinstance(spec, Plan) else plan(spec)).run(
         *(x, y),
         data_file=data_file,
@@ -175,7 +191,7 @@ def study(
     memory: Any = None,
     progress: Progress | None = None,
 ) -> StudyResult:
-    """Study mode of a spec; see :meth:`Plan.study`."""
+    """Study mode of a spec; the arguments and errors are those of :meth:`Plan.study`."""
     from dpspec.executor.study import study as execute
 
     return execute(

@@ -238,11 +238,12 @@ class PrivateLogisticRegression(ClassifierMixin, _Private):  # type: ignore[misc
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> Any:
+        """Labels, (n,)."""
         score = self.decision_function(X)
         return self.classes_[(score > 0).astype(int) if score.ndim == 1 else score.argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> Any:
-        """(n, K)."""
+        """Probabilities, (n, K), in the order of ``classes_``."""
         from dpspec.algorithms.multinomial import softmax
 
         score = self.decision_function(X)
@@ -290,6 +291,7 @@ class PrivateLinearRegression(RegressorMixin, _Private):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Any:
+        """Numbers, (n,)."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         return self._margins(X, np.append(self.coef_, self.intercept_) if self.with_constant_ else self.coef_)

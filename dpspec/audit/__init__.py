@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -168,3 +170,13 @@ def _with_samples(result: AuditResult, deployment: Deployment) -> AuditResult:
 
 def _rows(matrix: Any) -> Any:
     return matrix.tolist() if hasattr(matrix, "tolist") else matrix
+
+
+class _Callable(ModuleType):
+    """This package, which is ``dpspec.audit`` from its first import on, where the function of that name had been: both are called alike."""
+
+    def __call__(self, subject: Any, tool: str = "") -> AuditResult:
+        return audit(subject, tool)
+
+
+sys.modules[__name__].__class__ = _Callable

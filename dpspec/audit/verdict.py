@@ -59,7 +59,9 @@ def number(x: float | None) -> float | str | None:
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """``conditions``: what must hold for ``holds-if``. ``loose``: stated over certified epsilon when at least :data:`LOOSE`.
+    """What was stated, what is true, and the verdict.
+
+    ``conditions``: what must hold for ``holds-if``. ``loose``: stated over certified epsilon when at least :data:`LOOSE`.
     ``tool_fault``: the subject is an accountant or a ledger, and it is wrong or failed. ``recomputed``: right values by name (tools).
     ``profile``: bounds on epsilon at any delta."""
 
@@ -83,6 +85,7 @@ class AuditResult:
         return 1 if bad else 0
 
     def to_json(self) -> dict[str, object]:
+        """As ``dpspec audit --format json`` prints it; infinity is ``"inf"``."""
         return {
             "subject": self.subject,
             "stated": dict(self.stated),
@@ -107,6 +110,7 @@ class AuditResult:
         }
 
     def dumps(self) -> str:
+        """:meth:`to_json` as text."""
         return json.dumps(self.to_json(), indent=2, allow_nan=False)
 
     def text(self) -> str:

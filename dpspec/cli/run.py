@@ -81,7 +81,7 @@ def command(
         stop(FINDINGS)
     obeys(broken(Policies(policy), spec, plan), spec)
     for d in plan.diagnostics:
-        if d.code == "DP519" and not quiet:  # of the spec alone: the same for every data set
+        if (d.code == "DP519" or d.severity == "warning") and not quiet:  # of the spec alone: the same for every data set
             note(f"{d.code}: {d.message}")
     try:
         with progress_bar("drawing", quiet=quiet) as update:

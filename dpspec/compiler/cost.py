@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dpspec.compiler.bound import environment
 from dpspec.compiler.draft import Bounded, Draft
-from dpspec.compiler.needs import disk_bytes, records_bytes
+from dpspec.compiler.needs import disk_bytes, machine_bytes, records_bytes
 from dpspec.privacy.channels.protocol import message_bits
 from dpspec.privacy.schedule import leaves
 from dpspec.theory.formulas import value
@@ -15,7 +15,26 @@ ITEMS = ("gradients", "bits_per_user", "rounds", "memory_bytes")
 
 
 def cost(draft: Draft[Bounded]) -> Draft[Bounded]:
-    return draft.at(replace(release, cost=_of(draft, release)) for release in draft.releases)
+    found = [replace(release, cost=_of(draft, release)) for release in draft.releases]
+    draft = draft.at(found)
+    for release in found:
+        draft = _fits(draft, release)
+    return draft
+
+
+def _fits(draft: Draft[Bounded], release: Bounded) -> Draft[Bounded]:
+    """What the machine cannot hold (DP422)."""
+    needed, there = release.cost["memory_bytes"], machine_bytes()
+    if needed is None or needed <= there:
+        return draft
+    return draft.report(
+        "DP422",
+        f"release {release.release.name!r}: {release.module.CARD.id} needs about {needed / 2**30:.3g} GiB of memory at "
+        f"d = {release.problem.d:,}, and this machine has {there / 2**30:.3g}",
+        path=("data", "d"),
+        help="fewer columns, an algorithm that needs less (`dpspec plan` states it), or another machine",
+        severity="warning",
+    )
 
 
 def _of(draft: Draft[Bounded], release: Bounded) -> dict[str, float | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -10,6 +12,14 @@ from typing import Any, Final
 LOADED: Final = 4
 #: Chunks of a pass: a few of 8 MiB, as columns, encoded and enforced, and what a reader holds of its file.
 WINDOW: Final = 128 << 20
+
+
+def machine_bytes() -> float:
+    """The memory of this machine; infinite where the system does not say."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return math.inf
 
 
 def doubles(facts: Mapping[str, Any]) -> float:

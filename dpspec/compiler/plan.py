@@ -44,6 +44,7 @@ class CheckedGuarantee:
     checked_epsilon: float | None
 
     def to_json(self) -> dict[str, Any]:
+        """The fields by name."""
         return {
             "model": self.model,
             "kind": self.kind,
@@ -74,18 +75,22 @@ class Plan:
 
     @property
     def analysis(self) -> Analysis:
+        """What the spec says, as data."""
         return self.draft.analysis
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Warnings and remarks; a plan has no errors."""
         return self.draft.diagnostics
 
     @property
     def releases(self) -> tuple[ReleaseDraft, ...]:
+        """What each release is, with its algorithm, settings and calibrated noise."""
         return self.draft.releases
 
     @property
     def sha256(self) -> str:
+        """The hash of the meaning: the same for every spelling of one analysis with the same public files."""
         return digest(self._body())
 
     @property
@@ -103,6 +108,7 @@ class Plan:
         return {**body, "files": public} if public else body  # the name of private data stands in the analysis
 
     def to_json(self) -> dict[str, Any]:
+        """The plan file: guarantee, releases with their noise, schedule, diagnostics."""
         from dpspec.version import __version__
 
         body = self._body()

@@ -156,7 +156,10 @@ def _nobody(draft: Draft[Certified], release: Certified, ordered: list[Choice], 
     shared: dict[str, list[Choice]] = {}
     for c in near:
         shared.setdefault(c.candidate.reasons[0], []).append(c)
-    reasons = "; ".join(f"{', '.join(c.candidate.id for c in group)}: {reason}" for reason, group in list(shared.items())[:6])
+    said = sorted(shared.items(), key=lambda item: -len(item[1]))
+    reasons = "; ".join(f"{_ids(group)}: {reason}" for reason, group in said[:REASONS])
+    if len(said) > REASONS:
+        reasons += f"; {sum(len(group) for _, group in said[REASONS:])} others for reasons of their own"
     privacy = [c for c in near if c.candidate.code == "DP210"]
     if privacy:
         first = privacy[0]
@@ -167,6 +170,15 @@ def _nobody(draft: Draft[Certified], release: Certified, ordered: list[Choice], 
         path=path,
         help=_help_of_most(list(shared.values())) or "`dpspec algorithms` lists the tasks and privacy models that are served",
     )
+
+
+#: Of a refusal by everybody: how many reasons are said, those of the most algorithms first, and how many names with each.
+REASONS, NAMES = 2, 2
+
+
+def _ids(group: list[Choice]) -> str:
+    ids = [c.candidate.id for c in group]
+    return ", ".join(ids) if len(ids) <= NAMES + 1 else f"{', '.join(ids[:NAMES])} and {len(ids) - NAMES} more"
 
 
 def _help_of_most(groups: list[list[Choice]]) -> str:
@@ -249,6 +261,13 @@ def consider(draft: Draft[Certified], release: Certified, module: ModuleType) ->
             raise OverflowError
         choice = _served(draft, release, module, problem, tunables, settings, statuses, refuse)
         return _for_the_target(draft, release, choice, lambda t, s: _served(draft, release, module, problem, t, s, statuses, refuse))
+    except MemoryError:
+        return refuse(
+            f"a vector of d = {problem.d:.4g} numbers takes {8 * problem.d / 2**30:.3g} GiB, and there is no memory for its own here",
+            code="DP407",
+            help="fewer columns, or a machine with more memory",
+            place=("data", "d"),
+        )
     except ArithmeticError:  # a product of finite constants that no double holds
         steep = f": the slope of the loss reaches {lipschitz:.3g}" if 1e30 < lipschitz < math.inf else ""
         return refuse(

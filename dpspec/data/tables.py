@@ -131,6 +131,36 @@ def text_options(names: Sequence[str], use: Sequence[str], delimiter: str, wante
     return read, ParseOptions(delimiter=delimiter), options
 
 
+#: More different labels than this are not listed.
+_LISTED = 10
+
+
+def _words(path: Path, delimiter: str, place: int, width: int) -> tuple[str, ...]:
+    """The different labels of a public file, sorted; none where there are more than :data:`_LISTED`."""
+    found: set[str] = set()
+    with path.open(encoding="utf-8-sig", newline="") as f:
+        for i, row in enumerate(csv.reader(f, delimiter=delimiter)):
+            if i and len(row) == width and (word := row[place].strip()) not in MISSING:
+                found.add(word)
+                if len(found) > _LISTED:
+                    return ()
+    return tuple(sorted(found))
+
+
+def _labelled(words: Sequence[str]) -> str:
+    """How labels that are words become numbers: two, or K classes."""
+
+    def said(images: Sequence[int]) -> str:
+        pairs = ", ".join(f'"{word}" -> {image}' for word, image in zip(words, images, strict=True))
+        return f"y in {{{', '.join(map(str, sorted(images)))}}} by map({pairs})"
+
+    if len(words) == 2:
+        return "map the labels: " + said((-1, 1))
+    if len(words) > 2:
+        return f"map the labels: {said(range(len(words)))}, and minimise multinomial({len(words)})"
+    return 'map the labels: y in {-1, 1} by map("no" -> -1, "yes" -> 1); of K classes to {0, ..., K-1}, and minimise multinomial(K)'
+
+
 def not_a_number(path: Path, delimiter: str, column: str, names: Sequence[str], wanted: Wanted, *, packed: bool = False) -> NoReturn:
     """A column of numbers holds something else. Public data: say where."""
     message, where = f"column {column!r} of {path.name} holds a cell that is not a number", ""
@@ -147,5 +177,5 @@ def not_a_number(path: Path, delimiter: str, column: str, names: Sequence[str], 
                     break
     fix = f'declare an encoding of {column!r}, such as levels("a", "b")'
     if column == wanted.target:
-        fix = 'map the labels: y in {-1, 1} by map("yes" -> 1, "no" -> -1)'
+        fix = _labelled(_words(path, delimiter, names.index(column), len(names)) if not wanted.private and not packed else ())
     fail("DP505", message + where, fix, path=str(path))

@@ -77,6 +77,7 @@ class Record:
         return predict(self.body, self.outputs, x, release)
 
     def to_json(self) -> dict[str, Any]:
+        """Everything, the released arrays as lists."""
         outputs = {name: {"values": {k: _plain(v) for k, v in arrays.items()}} for name, arrays in self.outputs.items()}
         return {**self.body, "outputs": outputs}
 
@@ -128,6 +129,7 @@ class StudyResult:
     body: Mapping[str, Any]
 
     def to_json(self) -> dict[str, Any]:
+        """The points, each with its errors, bound, target and what enforcement changed."""
         return dict(self.body)
 
     def to_dataframe(self) -> Any:
@@ -153,6 +155,7 @@ class StudyResult:
         return pd.DataFrame(rows)
 
     def write(self, folder: Path) -> Path:
+        """``study.json`` in a folder, which is made."""
         folder.mkdir(parents=True, exist_ok=True)
         return write_json(self.body, folder / "study.json")
 

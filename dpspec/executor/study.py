@@ -17,7 +17,7 @@ from dpspec.compiler.files import contents
 from dpspec.compiler.plan import meaning
 from dpspec.executor.design import Design, Point, design
 from dpspec.executor.record import StudyResult, environment, write_json
-from dpspec.executor.trial import Cell, CellResult, compiled, forget_real
+from dpspec.executor.trial import CONSTANT, Cell, CellResult, compiled, forget_real
 from dpspec.executor.workers import Execute, alone, cores, processes
 from dpspec.lang.source import Parsed
 from dpspec.spec.diagnostics import SpecError
@@ -367,6 +367,10 @@ def _changed(analysis: Any, points: Sequence[Mapping[str, Any]]) -> Iterator[str
             for rule, count in p["touched"].items():
                 shares.setdefault(rule, []).append((count, total))
     for rule, found in shares.items():
+        if rule.startswith(CONSTANT):
+            name = rule.removeprefix(CONSTANT)
+            yield f"Column {name!r} is the same number in every record once it is encoded and enforced: do its units fit?"
+            continue
         low, high = (pick(count / total for count, total in found) for pick in (min, max))
         start = f"Left out as {rule} beyond its bound:" if rule.startswith("rows of") else f"Enforcing the domain of {rule} changed"
         if low == high == 0:

@@ -420,11 +420,12 @@ def constant(ratios: Sequence[tuple[float, float]]) -> dict[str, Any] | None:
 
 
 def constants(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The fitted constant of each algorithm's order bound, a row a release and algorithm."""
+    """The fitted constant of each algorithm's order bound, a row a release and algorithm. Points no better than the answer without data say
+    nothing of it and are left out."""
     groups: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for p in points:
         shape, mean = p.get("order_shape"), p["error"]["mean"]
-        if shape is None or shape <= 0 or mean <= 0:
+        if shape is None or shape <= 0 or mean <= 0 or saturated(p):
             continue
         relative = p["error"]["std"] / math.sqrt(p["trials"]) / mean
         groups.setdefault((p["release"], p["algorithm"]), []).append((mean / shape, relative))

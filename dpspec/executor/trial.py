@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from dpspec.compiler.draft import Draft, ReleaseDraft
 from dpspec.compiler.files import contents
@@ -348,10 +350,24 @@ def _real(draft: Draft, memory: Any) -> Real:
     base = base_dir(draft.parsed.path)
     raw = load(data, memory=memory, base_dir=base, values=values(draft), private=False, missing=missing(draft), beside=beside(draft))
     records, counts = enforced(draft, public_records(draft, raw, base))
+    counts.touched.update(dict.fromkeys((f"{CONSTANT}{name}" for name in _levelled(draft, raw, records)), records.n))
     records = of_units(draft, records, StudyNoise(0, "units"), counts)
     _REAL.clear()
     _REAL[key] = Real(records, counts, memory, {})
     return _REAL[key]
+
+
+#: Of a column that is one number in every record after encoding and enforcement, before its name: what :class:`CellResult` counts it as.
+CONSTANT: Final = "column "
+
+
+def _levelled(draft: Draft, raw: Any, records: Any) -> list[str]:
+    """The columns of numbers that are the same in every record once they are encoded and enforced."""
+    x, data = getattr(records, "x", None), draft.analysis.data
+    if not isinstance(x, np.ndarray) or records.n < 2 or x.shape[1] != len(raw.columns):
+        return []
+    levels = {e.column for e in data.encode if e.how in ("levels", "one-hot")}
+    return [c for j, c in enumerate(raw.columns) if c != "intercept" and c.partition("=")[0] not in levels and np.ptp(x[:, j]) == 0]
 
 
 def _simulated(draft: Draft, seed: int, trial: int) -> tuple[Any, Mapping[str, Any], Any]:

@@ -167,6 +167,9 @@ class _Lexer:
             self._fail("DP114", f"`{m.group()}` is not a number here", "Give a finite number.", *m.span())
         if c == '"':
             self._fail("DP111", "this text has no closing quote", 'End it with `"` on the same line.', self.at, len(self.text))
+        slip = _slip(self.text, self.at)
+        if slip is not None:
+            self._fail("DP114", *slip, self.at, self.at + 1)
         if c == "'":
             self._fail("DP111", "text stands in double quotes", "Write \"...\" instead of '...'.", self.at, self.at + 1)
         shown = c if c.isprintable() else f"U+{ord(c):04X}"
@@ -288,6 +291,9 @@ def _keywords(row: Mapping[str, int]) -> list[str]:
 #: Ways to write a number that are none of the language, at or just before the place where it is left, and what to write.
 _SLIPS: Final[tuple[tuple[re.Pattern[str], str, Callable[[str], str]], ...]] = (
     (re.compile(r"(?<![\w.])\d{1,3}(?:,\d{3})+(?!\d|,\d)"), "`{}` is several numbers", lambda t: t.replace(",", "_")),
+    (re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{3}){2,}(?![\d.])"), "`{}` is several numbers", lambda t: t.replace(".", "_")),
+    (re.compile(r"(?<![\w.])\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?![\d.])"), "`{}` is several numbers", lambda t: re.sub(r"\s", "_", t)),
+    (re.compile(r"(?<![\w.])\d{1,3}(?:['\u2019]\d{3})+(?!\d)"), "`{}` is several numbers", lambda t: re.sub("['\u2019]", "_", t)),
     (re.compile(r"(?<![\w.,])\d+,\d+(?!\d|,\d)"), "`{}` is two numbers: a decimal point is a point", lambda t: t.replace(",", ".")),
     (re.compile(r'"\s*[-+]?[\d._]+(?:e[-+]?\d+)?\s*"', re.IGNORECASE), "{} is a text, and a number is wanted", lambda t: t.strip('" ')),
 )

@@ -30,6 +30,8 @@ MAX_DIAGNOSTICS = 100
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
+    """A spec as it was read: what it says (``analysis``), where each part stands, and its text."""
+
     analysis: Analysis
     spans: SourceMap
     text: str

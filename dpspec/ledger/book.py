@@ -33,6 +33,9 @@ class Refused(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class Account:
+    """What a budget is kept for: its limit, what it counts (``counts``: unit, relation, model, what is protected), the account that it
+    belongs to (``parent``) and the hash that the data must have (``fingerprint``)."""
+
     name: str
     data: str
     counts: Mapping[str, str]
@@ -54,6 +57,7 @@ class Reservation:
     hash: str
 
     def to_json(self) -> dict[str, Any]:
+        """As a record names it."""
         return {"ledger": self.ledger, "account": self.account, "entry": self.seq, "hash": self.hash}
 
 
@@ -88,6 +92,7 @@ class Ledger:
             self.name = str(connection.execute(sa.select(store.about.c.ledger)).scalar_one())
 
     def dispose(self) -> None:
+        """Close its connections."""
         self.database.dispose()
 
     # ------------------------------------------------------------------------------------------------------------ reading
@@ -105,11 +110,13 @@ class Ledger:
                 yield {**row, "body": json.loads(row["body"])}
 
     def accounts(self) -> list[Account]:
+        """All accounts, in the order in which they were opened."""
         with store.reaching(self.url), self.database.connect() as connection:
             opened = sa.select(store.entries.c.account).where(store.entries.c.kind == "open").order_by(store.entries.c.seq)
             return [_account(connection, name) for name in connection.execute(opened).scalars().all()]
 
     def account(self, name: str) -> Account:
+        """The account of this name. Raises SpecError (DP702)."""
         with store.reaching(self.url), self.database.connect() as connection:
             return _account(connection, name)
 

@@ -160,4 +160,11 @@ CODES: dict[str, Code] = {
         ),
         good='[project.entry-points."dpspec.algorithms"]  my-mean = "my_package.my_mean"',
     ),
+    "DP422": Code(
+        title="The plan needs more memory than this machine has",
+        explanation=(
+            "The arrays of an algorithm grow with d, or with d squared. The message says what this plan's take and what this machine has; "
+            "records that are read in chunks do not count. A run would end without a release, before or after its first draw."
+        ),
+    ),
 }

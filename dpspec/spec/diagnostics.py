@@ -23,6 +23,7 @@ class Span:
     end_column: int
 
     def to_json(self) -> dict[str, int]:
+        """The four numbers by name."""
         return {
             "line": self.line,
             "column": self.column,
@@ -67,6 +68,7 @@ class Diagnostic:
             raise ValueError(f"unregistered diagnostic code {self.code}")
 
     def to_json(self) -> dict[str, object]:
+        """As ``--format json`` prints it."""
         return {
             "code": self.code,
             "severity": self.severity,

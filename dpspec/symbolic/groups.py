@@ -60,6 +60,8 @@ def groups(sizes: Sequence[Fraction], rooted: bool, d: int | None) -> Groups:
     found = Groups(tuple(int(s) for s in sizes), rooted)
     if d is None:
         return found
+    if len(found.sizes) == 1 and found.sizes[0] > d:
+        raise ValueError(f"a group has {found.sizes[0]} coordinates, and w has d = {d}")
     first, *others = found.blocks(d)
     even = all(s == first for s in others[:-1]) and (not others or others[-1] <= first)
     return Groups((first,), rooted) if even else found

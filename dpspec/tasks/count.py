@@ -41,6 +41,6 @@ TASK = Task(
     reference=reference,
     trivial=lambda problem: None,
     labelled=needs_y,
-    total=lambda node: True,
+    total=lambda problem: True,
     arrays=table(lambda problem: ("count",)),
 )

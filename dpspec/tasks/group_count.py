@@ -77,6 +77,6 @@ TASK = Task(
     reference=reference,
     trivial=lambda problem: np.zeros((0, 2)),
     labelled=needs_y,
-    total=lambda node: True,
+    total=lambda problem: True,
     arrays=arrays,
 )

@@ -86,6 +86,6 @@ TASK = Task(
     reference=reference,
     trivial=lambda problem: np.zeros((0, 2)),
     labelled=needs_y,
-    total=lambda node: node.what == "sum",
+    total=lambda problem: problem.task.what == "sum",
     arrays=arrays,
 )

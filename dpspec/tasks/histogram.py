@@ -34,6 +34,6 @@ TASK = Task(
     reference=reference,
     trivial=lambda problem: None,
     labelled=needs_y,
-    total=lambda node: True,
+    total=lambda problem: True,
     arrays=table(lambda problem: problem.oracle.names),
 )

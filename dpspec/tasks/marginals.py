@@ -186,5 +186,6 @@ TASK = Task(
     truth=lambda trial: np.asarray(trial.reference),
     trivial=uniform,
     labelled=lambda node: False,
+    total=lambda problem: problem.model == "central",
     arrays=arrays,
 )

@@ -835,3 +835,12 @@ def test_descriptions_that_were_once_certified(tmp_path: Path, name: str) -> Non
     if answer == "inconsistent":
         assert "1e-06 by rate and 1 by size/n" in result.text()
         assert bounds(result)[1] == pytest.approx(profile_epsilon(2.0, 1e-6), rel=1e-6)  # at rate 1
+
+
+def test_the_function_of_the_package_is_called_again() -> None:
+    """The package of that name takes its place at the first import."""
+    import dpspec
+
+    matrix = [[0.75, 0.25], [0.25, 0.75]]
+    first = dpspec.audit(matrix)
+    assert dpspec.audit(matrix).to_json() == first.to_json()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import inspect
 import json
 import re
 from pathlib import Path
@@ -44,6 +46,29 @@ def test_the_page_of_bounds_is_current() -> None:
     cards = {(m.CARD.id, b.theorem, b.expression) for m in all_modules() for b in m.CARD.bounds}
     rows = json.loads(generator.RESULTS.read_text(encoding="utf-8"))
     assert {(r["card"], r["theorem"], r["expression"]) for r in rows} <= cards
+
+
+def test_the_page_of_the_python_interface_is_current() -> None:
+    generator = load("gen_api")
+    assert (ROOT / "docs" / "api.md").read_text(encoding="utf-8") == generator.document()
+
+
+def test_the_python_interface_is_whole_and_explained() -> None:
+    """What a package says it exports is on the page; each name and each public method has a docstring of its own and typed arguments."""
+    generator = load("gen_api")
+    shown = {(m, name) for _, _, places in generator.SECTIONS for m, names in places for name in names}
+    for module in ("dpspec", "dpspec.client"):
+        assert set(importlib.import_module(module).__all__) <= {name for _, name in shown}
+    for module, name in sorted(shown):
+        found = getattr(importlib.import_module(module), name)
+        of = [(name, found), *(generator.members(found) if isinstance(found, type) else ())]
+        for word, thing in of:
+            assert thing.__doc__, (name, word)
+            assert not thing.__doc__.startswith(f"{name}("), (name, word)  # what dataclasses write for want of one
+            function = thing.fget if isinstance(thing, property) else thing
+            if not isinstance(function, type):
+                parameters = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
+                assert all(p.annotation is not inspect.Parameter.empty for p in parameters), (name, word)
 
 
 def test_every_code_that_the_source_raises_is_registered() -> None:

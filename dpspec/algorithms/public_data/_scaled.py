@@ -191,8 +191,9 @@ def _inverse(p: Problem, t: Tunables, calibrated: Any) -> list[str]:
     if noise <= low / 2:
         return []
     needed = p.n * (2 * noise / low) ** 2
+    said = "about" if "eig_min" in p.facts else "at most"  # r^2/d: the trace over d
     return [
-        f"the noise of the second moment has operator norm about {noise:.3g}, its least eigenvalue is about {low:g}: inverting it needs "
+        f"the noise of the second moment has operator norm about {noise:.3g}, its least eigenvalue is {said} {low:.3g}: inverting it needs "
         f"about n = {needed:.2g} records; moment = public takes it from the public records, which are free"
     ]
 

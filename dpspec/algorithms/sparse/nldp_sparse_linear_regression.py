@@ -282,13 +282,16 @@ def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
 
 
 def warnings(p: Problem, t: Tunables, calibrated: Any) -> list[str]:
-    low = least_eigenvalue(p, t, 1.0)
+    most = p.facts.get("x_l2", math.inf) ** 2 / p.d  # the trace over d
+    low = least_eigenvalue(p, t, min(1.0, most))
     noise = operator_norm(calibrated.scale("covariance") / math.sqrt(p.n), p.d)
     if noise <= low / 2:
         return []
+    how = "is about" if "eig_min" in p.facts else "is at most" if most <= 1 else "is not declared, and taken as"
+    said = f"{how} {low:.3g}"
     needed = p.n * (2 * noise / low) ** 2
     return [
-        f"the noise of the covariance has operator norm about {noise:.3g}, its least eigenvalue is {low:g}: "
+        f"the noise of the covariance has operator norm about {noise:.3g}, its least eigenvalue {said}: "
         f"inverting it needs about n = {needed:.2g} records; with public unlabelled records far fewer are needed"
     ]
 

@@ -15,7 +15,10 @@ Discrete Laplace: a record is in one cell of each of the C(d, k) tables, so l1 m
 
 ``post``: ``none`` is unbiased: cells may be negative, tables agree with each other. ``nonnegative`` is the most likely consistent table
 without a negative cell: its mean squared error is smaller, and cells near 0 are biased upwards, which the others pay for together (the
-number of records stays that of the noisy tables). Standard errors and intervals are those of the noise before it, cut at 0.
+number of records stays that of the noisy tables). ``log-linear``: these, or the tables of a distribution over all columns that leans to
+what margins say where noise hides the rest (:mod:`dpspec.algorithms.statistics._loglinear`), whichever has the smaller estimated
+error: cells without evidence are biased towards independence of their columns. Standard errors and intervals are those of the noise
+before it, cut at 0.
 
 Source: Xiao, He, Zhang and Kifer 2023 (ResidualPlanner; the strategy is optimal among Gaussian ones for the sum of squared errors).
 """
@@ -32,6 +35,7 @@ from numpy.typing import NDArray
 
 from dpspec.algorithms.card import Card, Problem, Source, Tunables
 from dpspec.algorithms.estimate import Estimate
+from dpspec.algorithms.statistics import _loglinear as loglinear
 from dpspec.algorithms.statistics import _noise as noise
 from dpspec.algorithms.statistics._residuals import Chosen, Workload, coarse, contrasts
 from dpspec.models.columns import Tables
@@ -55,7 +59,7 @@ CARD = Card(
     sources=(Source("literature", "Xiao, He, Zhang and Kifer 2023", "ResidualPlanner"), noise.GAUSSIAN),
     summary="Counts of all tables of k columns: residuals with optimally shared Gaussian noise; consistent, optionally not negative.",
     needs=(noise.ONCE,),
-    options={**noise.OPTION, "post": ("none", "nonnegative")},
+    options={**noise.OPTION, "post": ("none", "nonnegative", "log-linear")},
     no_bound="every release states the exact standard error of each cell",
     cost={"gradients": "0", "rounds": "1", "memory_bytes": "64*answers + 32*65536"},
     spec="specs/statistics/dp-marginals.dps",
@@ -76,6 +80,8 @@ def resolution(p: Problem) -> int:
 def accepts(p: Problem, t: Tunables) -> str | None:
     if p.n > 2**40 or resolution(p) < 16:
         return f"tables of {int(p.facts['order'])} columns of n = {p.n} records do not fit whole numbers: a smaller k"
+    if t.post == "log-linear" and math.prod(work(p).sizes) > loglinear.CELLS:
+        return f"post = log-linear builds the table over all columns, {math.prod(work(p).sizes):.3g} cells, more than {loglinear.CELLS}"
     return noise.refused(p, t)
 
 
@@ -184,7 +190,10 @@ def run(records: Rows, p: Problem[Tables], t: Tunables, release: Door) -> Estima
         residuals = _gaussian(w, w.split(counts.astype(np.float64)), resolution(p), planned, release, replaced)
     if replaced:
         residuals[()] = np.asarray(float(p.n))  # every record is in one cell of each table, and how many there are is public
-    tables = w.not_negative(residuals, found) if t.post == "nonnegative" else w.rebuilt(residuals)
+    if t.post == "log-linear":
+        tables = loglinear.fitted(w, residuals, found, release.public.generator("direction"))
+    else:
+        tables = w.not_negative(residuals, found) if t.post == "nonnegative" else w.rebuilt(residuals)
     value, raw = w.joined(tables), w.joined(w.rebuilt(residuals))
     error = np.concatenate([np.full(math.prod(w.shape(b)), e) for b, e in zip(w.tables, errors(w, found), strict=True)])
     low, high = np.maximum(raw - 1.96 * error, 0), np.maximum(raw + 1.96 * error, 0)

@@ -275,3 +275,16 @@ def test_moments_of_an_interval_at_the_ends_of_the_doubles_move_by_two(low, high
         moved = of(v, high, high, low) - of(high, high, high, low)
         assert np.abs(moved).max() <= 2 * _moments.steps(p)
         assert np.linalg.norm(moved) <= _moments.REPLACED * _moments.steps(p) + 2
+
+
+def test_few_edges_are_counted_as_many_are() -> None:
+    """Comparisons against the search: numbers on edges, outside, not finite, edges with an infinite end."""
+    from dpspec.data.records import Records
+    from dpspec.models.columns import Cells
+
+    v = np.r_[np.random.default_rng(1).integers(-5, 105, 500).astype(float), 0.0, 100.0, np.nan, np.inf, -np.inf, 50.0]
+    records = Records(v[:, None])
+    for edges in ((0.0, 18.0, 65.0, 100.0), (10.0, 50.0), (0.0, 50.0, math.inf), tuple(np.linspace(0, 100, 16))):
+        cells = Cells(Column("c", low=0.0, high=100.0), tuple(map(str, range(len(edges) - 1))), edges)
+        at = cells.column.cells(records.x, None, np.asarray(edges))
+        assert cells.counts(records).tolist() == np.bincount(at[at >= 0], minlength=len(edges) - 1).tolist()
