@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,8 @@ class Column:
     levels: tuple[str, ...] = ()
     values: tuple[float, ...] = ()
     auto: bool = False
+    #: what no client needs: words for people, and automatic bounds, which are of the central model
+    unsent: ClassVar[Mapping[str, Any]] = {"name": "", "levels": (), "auto": False}
 
     @property
     def value_low(self) -> float:

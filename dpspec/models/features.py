@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias, get_type_hints
@@ -20,9 +21,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from dpspec.models.columns import Cells, Column, Condition, Conditions
-from dpspec.numeric.norms import clip_rows, lengths
-from dpspec.numeric.slopes import SLOPES
+from dpspec.numeric.norms import lengths
 
 Vector: TypeAlias = NDArray[np.float64]
 Told: TypeAlias = Mapping[str, Vector]
@@ -107,67 +106,6 @@ class ScaledPair:
 
 
 @dataclass(frozen=True, slots=True)
-class Centred:
-    """A column's number on [-1, 1]."""
-
-    column: Column
-    kind: ClassVar[str] = "centred-column"
-    asks: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def needs_y(self) -> bool:
-        return self.column.in_y
-
-    def values(self, x: Vector, y: Vector | None, told: Told, coins: Coins) -> list[Any]:
-        return [centred(self.column, x, y)]
-
-
-def centred(column: Column, x: Any, y: Any) -> Vector:
-    """The column's entries on [-1, 1], (users, 1)."""
-    middle, half = (column.low + column.high) / 2, (column.high - column.low) / 2
-    return np.asarray(np.clip((column.entries(x, y) - middle) / half, -1.0, 1.0)[:, None])
-
-
-@dataclass(frozen=True, slots=True)
-class Satisfied:
-    """1 where a record satisfies every condition, -1 elsewhere."""
-
-    conditions: tuple[Condition, ...]
-    kind: ClassVar[str] = "satisfied"
-    asks: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def needs_y(self) -> bool:
-        return any(c.column.in_y for c in self.conditions)
-
-    def values(self, x: Vector, y: Vector | None, told: Told, coins: Coins) -> list[Any]:
-        return [np.where(Conditions(self.conditions).hold(x, y), 1.0, -1.0)[:, None]]
-
-
-@dataclass(frozen=True, slots=True)
-class CellOf:
-    """The number of a record's cell among the levels of a column or the intervals between ``edges``, one more for none."""
-
-    column: Column
-    cells: int
-    edges: tuple[float, ...]
-    kind: ClassVar[str] = "cell"
-    asks: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def needs_y(self) -> bool:
-        return self.column.in_y
-
-    def values(self, x: Vector, y: Vector | None, told: Told, coins: Coins) -> list[Any]:
-        at = self.column.cells(x, y, np.asarray(self.edges, dtype=np.float64)) if self.edges else self.column.codes(x, y)
-        return [np.where(at < 0, self.cells, at)]
-
-
-def cell_of(cells: Cells) -> CellOf:
-    return CellOf(cells.column, len(cells.names), tuple(cells.edges))
-
-
-@dataclass(frozen=True, slots=True)
 class Answers:
     """The label of each entry of x, one value a task. Where an entry is no label, the last of ``symbols``, or a public coin among the
     labels where there is no symbol for it."""
@@ -187,119 +125,28 @@ class Answers:
         return list(np.where(codes < 0, stand_in, codes).T)
 
 
-@dataclass(frozen=True, slots=True)
-class LinearGradient:
-    """x (<theta, x> - y) with x clipped at ``x_clip`` and y at ``y_clip``; where they are positive, the residual at ``residual_clip`` and
-    then x into the l2 ball of ``x_radius``. ``theta`` is told by the server."""
-
-    x_clip: float
-    y_clip: float
-    residual_clip: float
-    x_radius: float
-    kind: ClassVar[str] = "linear-gradient"
-    needs_y: ClassVar[bool] = True
-    asks: ClassVar[tuple[str, ...]] = ("theta",)
-
-    def values(self, x: Vector, y: Vector | None, told: Told, coins: Coins) -> list[Any]:
-        assert y is not None
-        return [self.gradients(x, y, told["theta"])]
-
-    def gradients(self, x: Vector, y: Vector, theta: Vector) -> Vector:
-        with np.errstate(all="ignore"):  # what leaves the doubles is the gradient 0 to the channel
-            clipped = np.clip(x, -self.x_clip, self.x_clip)
-            residual = clipped @ theta - np.clip(y, -self.y_clip, self.y_clip)
-            if self.residual_clip > 0:
-                residual = np.clip(residual, -self.residual_clip, self.residual_clip)
-            if self.x_radius > 0:
-                clipped = clip_rows(clipped, self.x_radius)
-            clipped *= residual[:, None]
-        return clipped
-
-
-@dataclass(frozen=True, slots=True)
-class MarginGradient:
-    """x phi'(<w, x>, y) of a named loss: factor*y*f'(y*u) where it is one of the ``product``, factor*f'(u - y) of the ``residual``.
-    ``w`` is told by the server."""
-
-    loss: str
-    parameters: tuple[float, ...]
-    family: str
-    factor: float
-    kind: ClassVar[str] = "margin-gradient"
-    needs_y: ClassVar[bool] = True
-    asks: ClassVar[tuple[str, ...]] = ("w",)
-
-    def __post_init__(self) -> None:
-        if self.loss not in SLOPES or self.family not in ("product", "residual"):
-            raise ValueError(f"no slope of the loss {self.loss!r:.40} by the {self.family!r:.40}")
-
-    def values(self, x: Vector, y: Vector | None, told: Told, coins: Coins) -> list[Any]:
-        assert y is not None
-        slope = SLOPES[self.loss]
-        with np.errstate(all="ignore"):  # what leaves the doubles is the gradient 0 to the channel
-            u = x @ told["w"]
-            if self.family == "residual":
-                s = self.factor * slope(u - y, *self.parameters)
-            else:
-                s = (y if self.factor == 1.0 else self.factor * y) * slope(y * u, *self.parameters)
-            return [x * s[:, None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Truncated:
-    """s kernel(x/s, beta), the smooth truncation of :mod:`dpspec.numeric.robust`, entry by entry."""
-
-    s: float
-    beta: float
-    kind: ClassVar[str] = "truncated"
-    needs_y: ClassVar[bool] = False
-    asks: ClassVar[tuple[str, ...]] = ()
-
-    def values(self, x: Vector, y: Vector | None, told: Told, coins: Coins) -> list[Any]:
-        return [self.cut(x)]
-
-    def cut(self, x: Vector) -> Vector:
-        from dpspec.numeric import robust
-
-        with np.errstate(over="ignore", invalid="ignore"):  # the kernel is flat far out, and 0 for a NaN
-            return np.asarray(self.s * robust.kernel(x / self.s, self.beta))
-
-
-@dataclass(frozen=True, slots=True)
-class LatentGradient:
-    """The gradient of a latent model at ``beta``, which the server tells, truncated as by :class:`Truncated`. ``y``: whether it has one."""
-
-    model: str
-    sigma: float
-    y: bool
-    s: float
-    smoothing: float
-    kind: ClassVar[str] = "latent-gradient"
-    asks: ClassVar[tuple[str, ...]] = ("beta",)
-
-    def __post_init__(self) -> None:
-        from dpspec.numeric.latent import GRADIENTS
-
-        if self.model not in GRADIENTS or GRADIENTS[self.model][1] != self.y:
-            raise ValueError(f"no gradient of the model {self.model!r:.40}")
-
-    @property
-    def needs_y(self) -> bool:
-        return self.y
-
-    def values(self, x: Vector, y: Vector | None, told: Told, coins: Coins) -> list[Any]:
-        from dpspec.numeric.latent import GRADIENTS
-
-        return [Truncated(self.s, self.smoothing).cut(GRADIENTS[self.model][0](self.sigma, told["beta"], x, y))]
-
-
 # --------------------------------------------------------------------------------------------------------------------- forms
 
-_ALL = (
-    *(Shifted, Record, Pair, ScaledPair, Centred, Satisfied, CellOf, Answers, LinearGradient, MarginGradient),
-    *(Truncated, LatentGradient),
-)
-_KINDS: dict[str, Any] = {cls.kind: cls for cls in _ALL}
+#: The module of each kind: a device loads the one of its plan.
+_HERE: dict[str, Any] = {cls.kind: cls for cls in (Shifted, Record, Pair, ScaledPair, Answers)}
+_ELSEWHERE = {
+    "centred-column": "column_features",
+    "satisfied": "column_features",
+    "cell": "column_features",
+    "linear-gradient": "round_features",
+    "margin-gradient": "round_features",
+    "truncated": "round_features",
+    "latent-gradient": "round_features",
+}
+
+
+def _class(kind: Any) -> Any:
+    if not isinstance(kind, str) or (kind not in _HERE and kind not in _ELSEWHERE):
+        return None
+    if kind in _HERE:
+        return _HERE[kind]
+    module = importlib.import_module(f"dpspec.models.{_ELSEWHERE[kind]}")
+    return next(cls for cls in vars(module).values() if getattr(cls, "kind", None) == kind)
 
 
 def form(feature: Any) -> dict[str, Any]:
@@ -309,19 +156,25 @@ def form(feature: Any) -> dict[str, Any]:
 
 def of_form(data: Any) -> Feature:
     """The feature of a form. Raises ``ValueError`` for a form with another field, or one less, or of another type."""
-    if not isinstance(data, Mapping) or not isinstance(data.get("kind"), str) or data["kind"] not in _KINDS:
+    cls = _class(data.get("kind")) if isinstance(data, Mapping) else None
+    if cls is None:
         raise ValueError(f"no feature: {data!r:.80}")
-    found: Feature = _made(_KINDS[data["kind"]], {k: v for k, v in data.items() if k != "kind"})
+    found: Feature = _made(cls, {k: v for k, v in data.items() if k != "kind"})
     return found
 
 
 _MOST = float(np.finfo(np.float64).max)
-_LEFT_OUT: dict[type, dict[str, Any]] = {Column: {"name": "", "levels": (), "auto": False}}  # automatic bounds are of the central model
+
+
+def _unsent(cls: Any) -> Mapping[str, Any]:
+    """Fields that no device needs, with what stands for them there."""
+    found: Mapping[str, Any] = getattr(cls, "unsent", {})
+    return found
 
 
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
-        skipped = _LEFT_OUT.get(type(value), {})
+        skipped = _unsent(type(value))
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.name not in skipped}
     if isinstance(value, tuple):
         return [_plain(v) for v in value]
@@ -332,14 +185,14 @@ def _plain(value: Any) -> Any:
 @functools.cache
 def _hints(cls: Any) -> dict[str, Any]:
     hints = get_type_hints(cls)
-    return {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.name not in _LEFT_OUT.get(cls, {})}
+    return {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.name not in _unsent(cls)}
 
 
 def _made(cls: Any, data: Any) -> Any:
     hints = _hints(cls)
     if not isinstance(data, Mapping) or set(data) != set(hints):
         raise ValueError(f"{cls.__name__} has the fields {', '.join(sorted(hints))}, not {data!r:.120}")
-    return cls(**{name: _read(data[name], hint) for name, hint in hints.items()}, **_LEFT_OUT.get(cls, {}))
+    return cls(**{name: _read(data[name], hint) for name, hint in hints.items()}, **_unsent(cls))
 
 
 def _read(value: Any, hint: Any) -> Any:

@@ -170,6 +170,13 @@ class StudyNoise:
         """A fresh stream below this one; independent of what has been drawn here."""
         return StudyNoise(self._seed, *self._path, *path)
 
+    def bulk(self) -> StudyNoise:
+        """Another stream each time, seeded from what is drawn here, for very many numbers: SFC64 takes two thirds of the time for each."""
+        out = StudyNoise.__new__(StudyNoise)
+        out._seed, out._path = self._seed, self._path
+        out._rng = np.random.Generator(np.random.SFC64(self._rng.integers(0, 2**32, 8, dtype=np.uint32).tolist()))
+        return out
+
     def add_gaussian(self, values: Array, scale: float, *, sensitivity: float, dim: int) -> Array:
         return np.asarray(values, dtype=float) + self.gaussian(scale, np.shape(values))
 

@@ -50,7 +50,7 @@ ALLOWED = {
     ("dpspec/data/refute.py", "centred"): STUDY,
     ("dpspec/data/refute.py", "margin"): STUDY,
     ("dpspec/algorithms/restarts.py", "starts"): STUDY + " (starting points of a reference)",
-    ("dpspec/privacy/channels/_sphere.py", "_each"): STUDY + " (sums of reports by their law)",
+    ("dpspec/privacy/channels/_sphere.py", "_squares"): STUDY + " (sums of reports by their law)",
     ("dpspec/privacy/channels/_sphere.py", "sums_of_blocks"): STUDY + " (sums of reports by their law)",
     ("dpspec/privacy/wire.py", "_norms"): "reports, which were randomized already: a collector refuses those that no client sends",
     ("dpspec/algorithms/nldp_erm/_chebyshev.py", "energy"): PUBLIC,

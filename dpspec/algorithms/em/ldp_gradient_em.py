@@ -45,7 +45,8 @@ from dpspec.algorithms.em import _steps as steps
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sets import Vector
 from dpspec.models.door import Door, Told
-from dpspec.models.features import Feature, LatentGradient, Truncated
+from dpspec.models.features import Feature
+from dpspec.models.round_features import LatentGradient, Truncated
 from dpspec.models.rows import Rows
 from dpspec.numeric import robust
 from dpspec.numeric.latent import GRADIENTS

@@ -41,7 +41,8 @@ from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.heavy_tailed import dp_catoni_mean as central
 from dpspec.algorithms.sets import Vector, constraint_set
 from dpspec.models.door import Door
-from dpspec.models.features import Feature, Truncated
+from dpspec.models.features import Feature
+from dpspec.models.round_features import Truncated
 from dpspec.models.rows import Rows
 from dpspec.numeric import robust
 from dpspec.privacy.channels.gaussian_vector import GaussianVector

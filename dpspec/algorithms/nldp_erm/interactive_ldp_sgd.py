@@ -47,7 +47,8 @@ from dpspec.algorithms.nldp_erm import ldp_mean as reports
 from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import Vector, constraint_set
 from dpspec.models.door import Door, Told
-from dpspec.models.features import Feature, MarginGradient
+from dpspec.models.features import Feature
+from dpspec.models.round_features import MarginGradient
 from dpspec.models.rows import Rows
 from dpspec.numeric.slopes import SLOPES
 from dpspec.privacy.channels.protocol import Channel

@@ -11,7 +11,14 @@ The noise of b has a known variance s^2 a coordinate, which steps 3 and 4 allow 
 l/(l^2 + s^2/w^2): the estimate of least expected square for coordinates of v of variance w^2 = tau^2/(4 tr A), predictions of half of
 tau. And E <b, v> exceeds <E b, v> by s^2 tr W, so the score equation along v has <b, v> - s^2 tr W on its right side: for the identity
 link theta = (1 - s^2 tr A^{-1}/(b^T A^{-1} b))_+ A^{-1} b where nothing is shrunk, the positive part of James and Stein. Where noise is
-all that b holds, theta is 0, and not longer than the truth by the length of the noise. For x of mean 0 with E[x | <theta, x>] linear in
+all that b holds, theta is 0, and not longer than the truth by the length of the noise.
+
+That length is the one with which the direction of v explains E u y, and for links that grow faster than a line it is too long where
+noise has turned v: for Gaussian x and the cube |theta| kappa^(1/3), kappa the cosine of the angle between v and theta, where
+|theta| kappa has the least square error. kappa^2 is estimated by (<b, v> - s^2 tr W)/<b, v>, |theta| by the score equation with its
+right side over kappa, and c is the lesser of both: for the identity link they are equal, and without noise kappa is 1.
+
+For x of mean 0 with E[x | <theta, x>] linear in
 <theta, x> (every elliptical law; spherical ones stay so when scaled into a ball), v is a multiple of theta for any f. Steps 3 and 4 read
 what was released and public records alone.
 """
@@ -120,9 +127,20 @@ def estimate(
     b, s, tau = factor * b, factor * release.scale("xy") / math.sqrt(p.n), factor * t.tau
     w = shrunk(a, max(p.facts.get("eig_min", 0.0), operator_norm(noise, p.d)), 2 * s / tau)
     v = w @ b
-    scale = scale_of(rows @ v, t, f, slope, float(b @ v - s * s * np.trace(w)))
+    scale = length(rows @ v, t, f, slope, float(b @ v), s * s * float(np.trace(w)))
     theta = constraint_set(p.task.over, p.facts).project(scale.c * v)
     return Estimate(theta, {"direction": v, "scale": scale.c, "scale_found": int(scale.found)})
+
+
+def length(u: Vector, t: Tunables, f: root.Function, slope: root.Function, product: float, noise: float) -> root.Scale:
+    """The scale for ``product`` = <b, v>, of which ``noise`` is expected of noise alone: by the score equation, or kappa times the length
+    of theta where that is less."""
+    found = scale_of(u, t, f, slope, product - noise)
+    if t.root == "stein" or not 0.0 < product - noise < product:
+        return found
+    kappa = math.sqrt((product - noise) / product)
+    whole = scale_of(u, t, f, slope, (product - noise) / kappa)
+    return replace(found, c=min(found.c, kappa * whole.c))
 
 
 def scale_of(u: Vector, t: Tunables, f: root.Function, slope: root.Function, energy: float) -> root.Scale:

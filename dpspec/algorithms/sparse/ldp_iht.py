@@ -39,7 +39,8 @@ from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.sets import Vector, hard_threshold, project_l2, unkept
 from dpspec.algorithms.sparse.nldp_sparse_linear_regression import TAU1
 from dpspec.models.door import Door, Told
-from dpspec.models.features import Feature, LinearGradient
+from dpspec.models.features import Feature
+from dpspec.models.round_features import LinearGradient
 from dpspec.models.rows import Rows
 from dpspec.privacy.channels.hemisphere import Hemisphere
 from dpspec.privacy.schedule import Disjoint, Draw, Tree

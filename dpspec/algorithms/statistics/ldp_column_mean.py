@@ -16,9 +16,10 @@ import numpy as np
 from dpspec.algorithms.card import Card, Problem, Tunables
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.statistics import _local as local
-from dpspec.models import features
+from dpspec.models import column_features
 from dpspec.models.columns import Column
 from dpspec.models.door import Door
+from dpspec.models.features import Feature
 from dpspec.models.rows import Rows
 from dpspec.privacy.channels.one_bit import OneBitMean
 from dpspec.privacy.schedule import Draw, Tree
@@ -53,11 +54,11 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 def centred(records: Any, column: Column) -> Iterator[Any]:
     """c of each user, (rows, 1)."""
     for x, y in records.blocks(local.ROWS):
-        yield features.centred(column, x, y)
+        yield column_features.centred(column, x, y)
 
 
-def client(p: Problem[Column], t: Tunables) -> dict[str, features.Feature]:
-    return {"report": features.Centred(p.oracle)}
+def client(p: Problem[Column], t: Tunables) -> dict[str, Feature]:
+    return {"report": column_features.Centred(p.oracle)}
 
 
 def run(records: Rows, p: Problem[Column], t: Tunables, release: Door) -> Estimate:

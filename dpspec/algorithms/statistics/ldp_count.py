@@ -15,9 +15,10 @@ import numpy as np
 from dpspec.algorithms.card import Card, Problem, Tunables
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.statistics import _local as local
+from dpspec.models.column_features import Satisfied
 from dpspec.models.columns import Conditions
 from dpspec.models.door import Door
-from dpspec.models.features import Feature, Satisfied
+from dpspec.models.features import Feature
 from dpspec.models.rows import Rows
 from dpspec.privacy.channels.one_bit import OneBitMean
 from dpspec.privacy.schedule import Draw, Tree

@@ -18,9 +18,10 @@ import numpy as np
 from dpspec.algorithms.card import Card, Problem, Tunables
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.statistics import _local as local
+from dpspec.models.column_features import cell_of
 from dpspec.models.columns import Cells
 from dpspec.models.door import Door
-from dpspec.models.features import Feature, cell_of
+from dpspec.models.features import Feature
 from dpspec.models.rows import Rows
 from dpspec.privacy.channels.subset_selection import SubsetSelection
 from dpspec.privacy.schedule import Draw, Tree

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpspec.numeric.norms import check_size, directions, lengths
-from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, from_coth, plain, rows
+from dpspec.numeric.norms import check_size, directions
+from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, from_coth, plain, rows
 from dpspec.privacy.mechanism import Family, Norm
 from dpspec.privacy.noise import Array, NoiseSource, keep_threshold
 
@@ -91,25 +91,22 @@ class Hemisphere:
     def sample_mean(self, records: Records, level: float, noise: NoiseSource) -> Array:
         """The mean of n reports from its law, of which no report is drawn by itself.
 
-        Given the record, the density of a report is (1 + q sgn<w, x>)/area with q = (2 P(s = 1) - 1)*|x|/r: with probability 1 - q it is
-        uniform, whatever the record, otherwise uniform on the hemisphere of x, where <w, x/|x|> is the absolute value of a
-        cosine of uniform directions. :mod:`dpspec.privacy.channels._sphere` adds both kinds.
+        Given the record, the density of a report is (1 + e*q sgn<w, x>)/area with e = 2 P(s = 1) - 1 and q = |x|/r: with probability
+        1 - e it is uniform, whatever the record; of the others, which alone are read, with probability 1 - q it is uniform too,
+        otherwise uniform on the hemisphere of x. :mod:`dpspec.privacy.channels._sphere` adds both kinds.
         """
         from dpspec.privacy.channels import _sphere
 
+        noise = _sphere.bulk(noise)
         x = plain(records, self.dim)
-        total, free, step = np.zeros(self.dim), 0, block_rows(self.dim, 1 << 21)
         excess = 2.0 * (keep_threshold(check_level(level)) / 2.0**64) - 1.0
-        for start in range(0, x.shape[0], step):
-            block = x[start : start + step]
-            found = lengths(block)
-            drawn = noise.bernoulli(np.where(found.finite, excess * found.shares(self.radius), 0.0), len(block))
-            if found.scaled.any():
-                z = directions(block[drawn])[0]
+        total, around = np.zeros(self.dim), 0
+        for z, norms, shares, gram in _sphere.regions(x, np.flatnonzero(noise.bernoulli(excess, len(x))), self.radius):
+            drawn = noise.bernoulli(shares, len(z))
+            if drawn.all():
+                total += _sphere.sum_around(z, norms, None, noise, gram)
             else:
-                z = block[drawn]
-                z /= found.part[drawn][:, None]
-            total += _sphere.sum_around(z, np.abs(_sphere.cosines(self.dim, len(z), noise)), noise)
-            free += len(block) - len(z)
-        total += _sphere.isotropic_sum(free, self.dim, noise)
+                total += _sphere.sum_around(z[drawn], norms[drawn], None, noise)
+            around += int(drawn.sum())
+        total += _sphere.isotropic_sum(len(x) - around, self.dim, noise)
         return np.asarray(total * (self.scale(level) / x.shape[0]))

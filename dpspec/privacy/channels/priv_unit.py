@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpspec.numeric.norms import check_size, directions
-from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, plain, rows
+from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, plain, rows
 from dpspec.privacy.mechanism import Family, Norm
 from dpspec.privacy.noise import Array, Bools, NoiseSource, down, keep_threshold
 
@@ -179,20 +179,19 @@ class PrivUnit:
         """
         from dpspec.privacy.channels import _sphere
 
+        noise = _sphere.bulk(noise)
         x, cap = plain(records, self.dim), self.cap(level)
-        total, free, step = np.zeros(self.dim), 0, block_rows(self.dim, 1 << 21)
         everywhere = min(1.0, float(1 - cap.inside) / (1.0 - cap.mass))
-        for start in range(0, x.shape[0], step):
-            block = x[start : start + step]
-            drawn = noise.bernoulli(1.0 - everywhere, len(block))
-            z, norms = directions(block[drawn])
-            z[~z.any(axis=1), 0] = 1.0  # a record that is 0 takes the first axis, with a fair sign
-            shares = np.where(norms.finite, norms.shares(self.radius), 0.0)
+        chosen = np.flatnonzero(noise.bernoulli(1.0 - everywhere, len(x)))
+        total = np.zeros(self.dim)
+        for z, norms, shares, gram in _sphere.regions(x, chosen, self.radius):
+            nowhere = shares == 0
+            if nowhere.any():
+                z[nowhere & ~z.any(axis=1), 0] = 1.0  # a record that is 0 takes the first axis, with a fair sign
             sign = np.where(noise.bernoulli(0.5 + shares / 2.0, len(z)), 1.0, -1.0)
-            z *= sign[:, None]
-            total += _sphere.sum_around(z, self._inside(len(z), cap, noise), noise)
-            free += len(block) - len(z)
-        total += _sphere.isotropic_sum(free, self.dim, noise)
+            inside = self._inside(len(z), cap, noise)
+            total += _sphere.sum_around(z, sign * norms, inside, noise, None if nowhere.any() else gram)
+        total += _sphere.isotropic_sum(len(x) - chosen.size, self.dim, noise)
         return np.asarray(total * (self.scale(level) / x.shape[0]))
 
     def _inside(self, users: int, cap: Cap, noise: NoiseSource) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -165,3 +166,17 @@ def test_the_settings_of_the_gallery_beat_the_zero_vector_by_far():
     errors = [np.linalg.norm(study(module, records, p, t, c, seed).theta - theta) for seed in range(6)]
     assert np.mean(errors) < 0.4
     assert module.predicted(p, t, c) / 4 < np.mean(errors) < 2 * module.predicted(p, t, c)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.1, 0.01])
+def test_the_length_along_a_direction_that_noise_has_turned(share):
+    """The cube, Gaussian predictions: |theta| kappa, kappa^2 the share of <b, v> that is not noise, where the score equation alone has
+    |theta| kappa^(1/3). By Stein's identity E u y = |v| |theta|^3 kappa for v at that angle."""
+    u = norm.ppf((np.arange(20_000) + 0.5) / 20_000)
+    u /= (float(np.mean(u**4)) / 3) ** 0.25  # the fourth moment that the equation sees, exactly
+    f, slope = (lambda v: v**3 / 3), (lambda v: v**2)
+    t, size = SimpleNamespace(root="score"), 0.7
+    energy = size**3 * math.sqrt(share)
+    product = energy / share
+    assert scaled.scale_of(u, t, f, slope, energy).c == pytest.approx(size * share ** (1 / 6), rel=1e-6)
+    assert scaled.length(u, t, f, slope, product, product - energy).c == pytest.approx(size * math.sqrt(share), rel=1e-6)
