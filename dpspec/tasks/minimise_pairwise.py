@@ -457,7 +457,7 @@ def auc_error(w: Array, trial: Trial) -> float:
     """1 - the area under the curve of <w, x> on the records: the share of pairs, one of the largest label and one of the least, that it
     ranks the wrong way; ties count half. 1/2 where all labels are one."""
     m, y = np.asarray(trial.records.x @ w), _labels(trial.records)
-    above, below = np.sort(m[y == y.max()]), m[y == y.min()]
+    above, below = np.sort(m[y == y.max()]), np.sort(m[y == y.min()])  # sorted ones are looked up in order, that is in the cache
     if y.max() == y.min():
         return 0.5
     first, last = np.searchsorted(above, below, "left"), np.searchsorted(above, below, "right")
