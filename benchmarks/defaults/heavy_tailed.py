@@ -125,6 +125,17 @@ def cells() -> Iterator[Cell]:
             n=(5000, 10_000, 20_000) if sweep else (),
             epsilon=epsilon,
         )
+        yield Cell(
+            "heavy-tailed-dp-gd-clipped",
+            law,
+            _filled(
+                RISK, n="20_000", d=5, epsilon=1, delta=DELTA, assume=gradient, over="ball(l2, 1)", theta="0.5*dense unit l2", **normal
+            ),
+            {"C": times(0.25, 0.5, 1, 2), "T": times(0.5, 1, 2)},
+            trials=4,
+            n=(5000, 10_000, 20_000) if sweep else (),
+            epsilon=epsilon,
+        )
         small = f"moment(order 2, bound {1 + var}) of gradient\n  eigenvalues in [1, 1] of x"
         yield Cell(
             "heavy-tailed-dp-gd-trimmed",
