@@ -270,7 +270,8 @@ def _shared(release: ReleaseDraft, draft: Draft, real: Real | None, drawn: tuple
     return _SOLVED, (text, str(release.release.part), public, _named_in(text, draft), drawn)
 
 
-#: References of simulated trials, and what the study names beside them, oldest first: points that vary a budget or compare algorithms see the same records.
+#: References of simulated trials, and what the study names beside them, oldest first: points that vary a budget or compare algorithms see
+#: the same records.
 _SOLVED: dict[Any, Any] = {}
 _MOST_SOLVED = 256
 

@@ -276,7 +276,7 @@ def stream_regret(objective: Any, path: Vector, times: Vector, records: Any, nea
     return float(paid / (n - 1) - _least(objective, records, near))
 
 
-#: The least mean losses of one fixed point, oldest first: the estimates of a trial, and points of a study that vary a budget, share records.
+#: The least mean losses of one fixed point, oldest first: estimates of a trial, and points of a study that vary a budget, share records.
 _LEAST: dict[Any, float] = {}
 _MOST_LEAST: Final = 256
 

@@ -10,10 +10,11 @@ The comparator of the robust descents. Sensitivity: a clipped gradient has norm 
 counts as 0), so a mean over m of them moves by at most 2 C/m in l2 under replace-one, and by C/m where a record vanishes. A record meets
 T/parts draws: Gaussian ones, or at pure epsilon ones of density ~ exp(-|z|_2/b).
 
-Bound (parts = T, in expectation; F the law's risk with its ridge, convex and B-smooth, step <= 1/B; E (grad_j)^2 <= tau on the set). On fresh
-records |E clipped - grad| <= E max(0, |g| - C) <= E|g|^2/(4 C) <= d tau/(4 C), the spread of a mean of m has E|.|^2 <= d tau/m and the noise N, so
-a step errs by E = d tau/(4 C) + sqrt(d tau/m + N) in expectation, and heavy-tailed-dp-gd-catoni's inequality for steps with an error gives
-the rest. The default C is an eighth of what balances the bias and the noise of a step, as that of the robust descent is of its scale.
+Bound (parts = T, in expectation; F the law's risk with its ridge, convex and B-smooth, step <= 1/B; E (grad_j)^2 <= tau on the set). On
+fresh records |E clipped - grad| <= E max(0, |g| - C) <= E|g|^2/(4 C) <= d tau/(4 C), the spread of a mean of m has E|.|^2 <= d tau/m and
+the noise N, so a step errs by E = d tau/(4 C) + sqrt(d tau/m + N) in expectation, and heavy-tailed-dp-gd-catoni's inequality for steps with
+an error gives the rest. The default C is an eighth of what balances the bias and the noise of a step, as that of the robust descent is of
+its scale.
 
 Source: Abadi et al. 2016 (clipping); Barber and Duchi 2014 (the bias by a moment). The documents compare with no clipped gradients; it is
 what a user would do without them.
@@ -41,6 +42,7 @@ from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.mechanisms.norm_laplace import NormLaplace
 from dpspec.privacy.schedule import Disjoint, Draw, Repeat, Tree
 
+CLIPPED: Final = "each gradient is scaled into a ball, whatever its record holds"
 FRESH: Final = "inexact projected descent on clipped fresh records"
 
 CARD = Card(
@@ -50,11 +52,14 @@ CARD = Card(
     task="minimise",
     models=("central",),
     guarantees=("pure", "approx", "zcdp", "gdp"),
-    sources=(Source("literature", "Abadi et al. 2016", "clipped gradients"), Source("literature", "Barber and Duchi 2014", "truncated means")),
+    sources=(
+        Source("literature", "Abadi et al. 2016", "clipped gradients"),
+        Source("literature", "Barber and Duchi 2014", "truncated means"),
+    ),
     summary="Each record's gradient is scaled into a ball of a radius that a second moment gives, and the means get noise.",
     needs=(
-        Need("x", "privacy", "a record has bounded influence", enforced_by="each gradient is scaled into a ball, whatever its record holds"),
-        Need("y", "privacy", "a record has bounded influence", enforced_by="each gradient is scaled into a ball, whatever its record holds"),
+        Need("x", "privacy", "a record has bounded influence", enforced_by=CLIPPED),
+        Need("y", "privacy", "a record has bounded influence", enforced_by=CLIPPED),
         *(n for n in heavy.NEEDS if n.role == "utility"),
         Need("convex", "utility", "the loss is convex in w"),
         Need("smooth", "utility", "the mean loss of the law is B-smooth"),
@@ -78,8 +83,8 @@ CARD = Card(
         "parts": Tunable("1", "disjoint batches: 1 reads all records in every step, T fresh ones", integer=True, minimum=1),
         "C": Tunable(
             "sqrt(sqrt(d)*tau*n/parts*strength/(8*sqrt(T/parts)))/8",
-            "an eighth of the C with the least d*tau/(4*C) + 2*C*parts/n*sqrt(d*T/parts)/mu, the bias and the noise of a step: laws with more "
-            "than two moments have less of the one (set on four laws; the bound is 4 to 5 times the least)",
+            "an eighth of the C with the least d*tau/(4*C) + 2*C*parts/n*sqrt(d*T/parts)/mu, bias and noise of a step: laws with more than "
+            "two moments have less of the one (set on four laws; the bound is 4 to 5 times the least)",
             minimum=1e-100,
             maximum=1e100,
         ),
@@ -142,7 +147,7 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
     f, w, kept = p.objective, p.objective.over.start(p.d), kept_steps(t)
     total, k = np.zeros(p.d), 0
-    for batch, m in ([(records, p.n)] if t.parts == 1 else ((b, b[0].shape[0]) for b in records.rounds(t.parts))):
+    for batch, m in [(records, p.n)] if t.parts == 1 else ((b, b[0].shape[0]) for b in records.rounds(t.parts)):
         for _ in range(t.T // t.parts):
             g = np.atleast_1d(release.draw("gradient", clipped_mean(f, batch, w, t.C, m), sensitivity=sensitivity(p, t)))
             w = stepped(f, w, g, t.step)
