@@ -149,7 +149,9 @@ def section(spec: Path, claim: Body | None, body: Body | None) -> tuple[str, str
         out += lines
     names = list(points[0]["at"])
     bounds = any(p["bound"] and p["bound"]["value"] is not None for p in points)
-    head = ["algorithm", *names, "trials", f"mean {points[0]['error']['measure']}", "95% interval", "non-private", "zero vector"]
+    others = list(dict.fromkeys(name for p in points for name in p.get("beside", {})))
+    head = ["algorithm", *names, "trials", f"mean {points[0]['error']['measure']}", "95% interval", "non-private"]
+    head += [*(f"{name} (not private)" for name in others), "zero vector"]
     head += ["proved bound"] if bounds else []
     head += ["gradients a run"] if counted else []
     out += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
@@ -158,6 +160,7 @@ def section(spec: Path, claim: Body | None, body: Body | None) -> tuple[str, str
         row = [p["algorithm"], *(show(p["at"][n]) for n in names), str(p["trials"]), f"{e['mean']:.4g}"]
         row += [f"{e['ci95'][0]:.3g} to {e['ci95'][1]:.3g}"]
         row += [f"{p['reference_error']['mean']:.3g}" if p["reference_error"] else "-"]
+        row += [f"{p['beside'][name]['mean']:.3g}" if name in p.get("beside", {}) else "-" for name in others]
         row += [f"{p['trivial_error']:.3g}" if p.get("trivial_error") is not None else "-"]
         row += [f"{p['bound']['value']:.3g}" if p["bound"] and p["bound"]["value"] is not None else "-"] if bounds else []
         row += [f"{p['gradients']:.3g}" if p["gradients"] else "-"] if counted else []

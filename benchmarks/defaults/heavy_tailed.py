@@ -86,6 +86,15 @@ def cells() -> Iterator[Cell]:
             epsilon=epsilon,
         )
         yield Cell(
+            "dp-clipped-mean",
+            law,
+            central,
+            {"C": times(0.125, 0.25, 0.5, 1, 2)},
+            trials=10,
+            n=(5000, 20_000, 80_000) if sweep else (),
+            epsilon=epsilon,
+        )
+        yield Cell(
             "dp-trimmed-mean",
             law,
             _filled(mean, n="20_000", privacy="central\n  epsilon = 2"),
@@ -112,7 +121,19 @@ def cells() -> Iterator[Cell]:
                 RISK, n="20_000", d=5, epsilon=1, delta=DELTA, assume=gradient, over="ball(l2, 1)", theta="0.5*dense unit l2", **normal
             ),
             {"s": times(0.25, 0.5, 1, 2), "T": times(0.5, 1, 2)},
-            n=(5000, 20_000, 80_000) if sweep else (),
+            trials=4,
+            n=(5000, 10_000, 20_000) if sweep else (),
+            epsilon=epsilon,
+        )
+        yield Cell(
+            "heavy-tailed-dp-gd-clipped",
+            law,
+            _filled(
+                RISK, n="20_000", d=5, epsilon=1, delta=DELTA, assume=gradient, over="ball(l2, 1)", theta="0.5*dense unit l2", **normal
+            ),
+            {"C": times(0.25, 0.5, 1, 2), "T": times(0.5, 1, 2)},
+            trials=4,
+            n=(5000, 10_000, 20_000) if sweep else (),
             epsilon=epsilon,
         )
         small = f"moment(order 2, bound {1 + var}) of gradient\n  eigenvalues in [1, 1] of x"
@@ -121,7 +142,7 @@ def cells() -> Iterator[Cell]:
             law,
             _filled(RISK, n="40_000", d=2, epsilon=2, delta="", assume=small, over="ball(l2, 1/4)", theta="constant(0.15)", **normal),
             {"T": (2, 4, 8), "m": times(0.5, 1)},
-            trials=10,
+            trials=4,
             n=(20_000, 40_000, 80_000) if sweep else (),
         )
         yield Cell(
@@ -129,7 +150,7 @@ def cells() -> Iterator[Cell]:
             law,
             _filled(RISK, n="40_000", d=2, epsilon=2, delta="", assume=gradient, over="ball(l2, 1)", theta="constant(0.5)", **normal),
             {"m": times(0.25, 0.5, 1, 2), "smoothing": times(0.5, 1)},
-            trials=10,
+            trials=4,
             n=(20_000, 40_000, 80_000) if sweep else (),
             epsilon=(1.0, 2.0, 4.0) if sweep else (),
         )
@@ -146,7 +167,8 @@ def cells() -> Iterator[Cell]:
                 assume=f"moment(order 2, bound {87 + 2 * var}) of gradient\n  moment(order 2, bound 2) of x",
             ),
             {"s": times(0.25, 0.5, 1, 2), "T": times(0.5, 1, 2)},
-            n=(5000, 20_000, 80_000) if sweep else (),
+            trials=4,
+            n=(5000, 10_000, 20_000) if sweep else (),
             epsilon=epsilon,
         )
     for law, noise, fourth in (
@@ -161,6 +183,15 @@ def cells() -> Iterator[Cell]:
             law,
             _filled(RISK, **heavy, epsilon=1, delta=DELTA, assume=assume),
             {"K": times(0.5, 1, 2), "T": times(0.5, 1, 2)},
-            n=(5000, 20_000, 80_000) if law == "t(5)" else (),
+            trials=4,
+            n=(5000, 10_000, 20_000) if law == "t(5)" else (),
             epsilon=(0.5, 1.0, 2.0) if law == "t(5)" else (),
         )
+
+
+REASONS: Final = {
+    ("dp-lasso-shrinkage", "lognormal"): (
+        "The default's error is that of the vertex which holds the truth, 1/2*2*0.1^2 = 0.01 above the least at nine tenths of it; half "
+        "the K and half the steps, the edge of the grid, leave the vertex. Whether choices beside it are lost in the noise was not tested."
+    ),
+}

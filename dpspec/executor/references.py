@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from dpspec.compiler.draft import Draft, ReleaseDraft
 from dpspec.compiler.tunables import Refusal, resolve_tunables
 from dpspec.spec.diagnostics import Diagnostic, SpecError
@@ -57,14 +59,35 @@ class PublicCoins:
     public: Any
 
 
-def estimates(release: ReleaseDraft, problem: Any, records: Any, names: Sequence[str], seed: int) -> dict[str, Any]:
-    """The estimate of each reference that answers this release, on these records; its public coins come from ``seed``."""
+#: Numbers of an estimate that is kept for the other points of a study.
+_KEPT = 1 << 14
+
+
+def estimates(
+    release: ReleaseDraft,
+    problem: Any,
+    records: Any,
+    names: Sequence[str],
+    seed: int,
+    known: dict[Any, Any] | None = None,
+    key: tuple[Any, ...] = (),
+) -> dict[str, Any]:
+    """The estimate of each reference that answers this release, on these records; its public coins come from ``seed``. A reference sees no
+    budget, so points that vary one ask for the same: short estimates are kept in ``known`` under ``key``, its settings and the seed."""
     from dpspec.algorithms.registry import get
     from dpspec.privacy.noise import PublicRandomness
 
-    found = {}
+    found: dict[str, Any] = {}
+    known = {} if known is None else known
     for name in names:
         chosen = settings(release, problem, name)
-        if not isinstance(chosen, str):
-            found[name] = get(name).run(records, problem, chosen, PublicCoins(PublicRandomness(seed)))
+        if isinstance(chosen, str):
+            continue
+        asked = ("beside", name, repr(sorted(chosen.items())), seed, problem.neighbours, *key)
+        estimate = known.get(asked)
+        if estimate is None:
+            estimate = get(name).run(records, problem, chosen, PublicCoins(PublicRandomness(seed)))
+            if sum(np.size(v) for v in (estimate.theta, *estimate.extras.values())) <= _KEPT:
+                known[asked] = estimate
+        found[name] = estimate
     return found

@@ -164,7 +164,8 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
             if nothing is not None:
                 trivial[name].append(measure.of(nothing, t))
             if fixed is None or name not in theirs:
-                theirs[name] = estimates(release, problem, mine, cell.point.beside, cell.seed)
+                known = _shared(release, draft, real, (cell.seed, trial)) if cell.point.beside else ({}, ())
+                theirs[name] = estimates(release, problem, mine, cell.point.beside, cell.seed, *known)
             for other, found in theirs[name].items():
                 told = replace(t, released={"theta": found.theta, **found.extras})
                 beside[name].setdefault(other, []).append(measure.of(found.theta, told))
@@ -250,25 +251,29 @@ def _reference(records: Any, problem: Any, release: ReleaseDraft, draft: Draft, 
     """The non-private reference. On real data it is the same for every budget and algorithm, on simulated ones for those that share a
     trial's data (``drawn``: its seed and number); it is solved once a process."""
     asked = of(problem.task)
-    task = release.release.task.model_dump_json()
     tunables: Mapping[str, Any] = release.tunables or {}
-    settings = tuple(tunables.get(name) for name in asked.settings)
-    if real is not None:
-        known: dict[Any, Any] = real.solved
-        key: tuple[Any, ...] = (task, str(release.release.part), _named_in(task, draft), settings)
-    else:
-        a = draft.analysis
-        text = "\n".join([task, a.data.model_dump_json(), str(a.privacy.public), *(x.model_dump_json() for x in (*a.simulate, *a.assume))])
-        public = tuple(sorted((k, v) for k, v in draft.facts.items() if k not in ("epsilon", "delta", "rho", "mu")))
-        known, key = _SOLVED, (text, str(release.release.part), public, _named_in(text, draft), settings, drawn)
-        while len(known) >= _MOST_SOLVED:
-            known.pop(next(iter(known)))
+    known, key = _shared(release, draft, real, drawn)
+    key = (*key, tuple(tunables.get(name) for name in asked.settings))
     if key not in known:
         known[key] = asked.reference(records, problem, tunables)
     return known[key]
 
 
-#: References of simulated trials, oldest first: points that vary a budget or compare algorithms see the same records.
+def _shared(release: ReleaseDraft, draft: Draft, real: Real | None, drawn: tuple[int, int]) -> tuple[dict[Any, Any], tuple[Any, ...]]:
+    """Where what was found on these records is kept, and under which name."""
+    task = release.release.task.model_dump_json()
+    if real is not None:
+        return real.solved, (task, str(release.release.part), _named_in(task, draft))
+    a = draft.analysis
+    text = "\n".join([task, a.data.model_dump_json(), str(a.privacy.public), *(x.model_dump_json() for x in (*a.simulate, *a.assume))])
+    public = tuple(sorted((k, v) for k, v in draft.facts.items() if k not in ("epsilon", "delta", "rho", "mu")))
+    while len(_SOLVED) >= _MOST_SOLVED:
+        _SOLVED.pop(next(iter(_SOLVED)))
+    return _SOLVED, (text, str(release.release.part), public, _named_in(text, draft), drawn)
+
+
+#: References of simulated trials, and what the study names beside them, oldest first: points that vary a budget or compare algorithms see
+#: the same records.
 _SOLVED: dict[Any, Any] = {}
 _MOST_SOLVED = 256
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -39,6 +39,17 @@ class Plan(Protocol):
 
     @property
     def levels(self) -> Mapping[str, float]: ...
+
+
+#: What classes of mechanisms are, asked once each: to look for every member of a protocol takes longer than most draws.
+_CURATORS: Final[dict[type, bool]] = {}
+
+
+def _central(mechanism: Mechanism) -> TypeGuard[Central]:
+    kind = type(mechanism)
+    if kind not in _CURATORS:
+        _CURATORS[kind] = isinstance(mechanism, Central)
+    return _CURATORS[kind]
 
 
 class _Entry:
@@ -402,7 +413,7 @@ class Release:
         if self.__collected is not None:
             raise self.__fail("DP320", f"draw {name!r} is the server's own noise, and a collector holds reports alone", "")
         mechanism = entry.leaf.draw.mechanism
-        if entry.leaf.draw.per != "run" or not isinstance(mechanism, Central):
+        if entry.leaf.draw.per != "run" or not _central(mechanism):
             raise self.__fail(
                 "DP320",
                 f"draw {name!r} is planned as {mechanism.kind}, which every {entry.leaf.draw.per} draws for itself",

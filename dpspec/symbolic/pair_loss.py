@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpspec.domains.domain import Domain
 from dpspec.symbolic.margin import MarginLoss
-from dpspec.symbolic.normal import Poly, const, substitute, variables
+from dpspec.symbolic.normal import Poly, const, sub, substitute, var, variables
 from dpspec.symbolic.pairs import pair_case
 from dpspec.symbolic.parts import Case, cases
 from dpspec.symbolic.stable import stable
@@ -33,6 +33,10 @@ class PairLoss:
     labels: tuple[Fraction, ...] = ()
     functions: tuple[MarginLoss, ...] = field(init=False, compare=False, repr=False)
     table: Mapping[tuple[float, float], int] = field(init=False, compare=False, repr=False)
+    #: The labels of pairs whose loss does not depend on u. Worked out once, not in every trial.
+    silent: frozenset[tuple[float, float]] = field(init=False, compare=False, repr=False)
+    #: Whether the one case is the whole loss: nothing without u was left out of it, so that its direct formula gives values too.
+    whole: bool = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "functions", tuple(MarginLoss(self.name, case.form) for case in self.every))
@@ -40,20 +44,21 @@ class PairLoss:
             {} if len(self.every) == 1 else {(a, b): pair_case(self.form, self.every, a, b)[0] for a in self.labels for b in self.labels}
         )
         object.__setattr__(self, "table", {(float(a), float(b)): k for (a, b), k in known.items()})
+        pairs = [(a, b) for a in self.labels for b in self.labels]
+        mine = (substitute(self.form, {"y1": const(a), "y2": const(b)}) for a, b in pairs)
+        quiet = frozenset((float(a), float(b)) for (a, b), own in zip(pairs, mine, strict=True) if "u" not in variables(own))
+        object.__setattr__(self, "silent", quiet)
+        apart = {"y": sub(var("y1"), var("y2"))}
+        object.__setattr__(self, "whole", len(self.every) == 1 and substitute(self.every[0].form, apart) == self.form)
 
     @property
     def residual(self) -> bool:
         """Whether the slope knows u and the labels through u - (y1 - y2) alone."""
         return len(self.every) == 1 and stable(self.every[0].form, 1).residual
 
-    @property
-    def silent(self) -> frozenset[tuple[float, float]]:
-        """The labels of pairs whose loss does not depend on u."""
-        pairs = [(a, b) for a in self.labels for b in self.labels]
-        mine = (substitute(self.form, {"y1": const(a), "y2": const(b)}) for a, b in pairs)
-        return frozenset((float(a), float(b)) for (a, b), own in zip(pairs, mine, strict=True) if "u" not in variables(own))
-
     def value(self, u: Vector, y1: Vector | float, y2: Vector | float) -> Vector:
+        if self.whole:
+            return self.functions[0].value(u, np.subtract(y1, y2))
         return MarginLoss(self.name, self.form).value(u, y1, y2)
 
     def slope(self, u: Vector, y1: Vector | float, y2: Vector | float) -> Vector:

@@ -158,9 +158,9 @@ class MetricObjective:
                 total += _outer(come.x[rows], come.x, self.slopes(w, come.x[rows], come.x, come.y[rows], come.y)) / (n * (n - 1))
         return total
 
-    def stream_regret(self, path: Vector, times: Vector, records: Any) -> float:
+    def stream_regret(self, path: Vector, times: Vector, records: Any, near: Vector | None = None) -> float:
         """As :meth:`dpspec.tasks.minimise_pairwise.PairObjective.stream_regret`, all pairs run through in blocks."""
-        return stream_regret(self, path, times, records)
+        return stream_regret(self, path, times, records, near)
 
     def regulariser(self, w: Vector) -> float:
         return 0.5 * self.l2 * float(w @ w)

@@ -10,10 +10,12 @@ the pairs are run through in blocks.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -197,12 +199,13 @@ class PairObjective:
         n = len(y)
         return np.asarray(records.x.T @ self._sum(self.slope, m, y, gradient=True)) / (n * (n - 1))
 
-    def stream_regret(self, path: Vector, times: Vector, records: Any) -> float:
+    def stream_regret(self, path: Vector, times: Vector, records: Any, near: Vector | None = None) -> float:
         """The mean over the records after the first of F_t(w_{t-1}), the mean loss of a record with all earlier ones at the point that was
         out when it came, less the least such mean of one point of the set. ``path``: (Q + 1, d); ``times``: how many records had come when
         each point was released, the first 0. A step of the search for that point takes O(n p^2) by running sums of p polynomials where
-        these are accurate (smooth losses, few labels), and n^2 losses where they are not. In study mode only."""
-        return stream_regret(self, path, times, records)
+        these are accurate (smooth losses, few labels), and n^2 losses where they are not; it begins at ``near``, or at the minimiser over
+        all pairs. In study mode only."""
+        return stream_regret(self, path, times, records, near)
 
     def regulariser(self, w: Vector) -> float:
         """l2/2 |w|^2 + l1 |w|_1 + the group norm."""
@@ -259,22 +262,56 @@ class PairObjective:
         return out if gradient else out.sum()
 
 
-def stream_regret(objective: Any, path: Vector, times: Vector, records: Any) -> float:
+def stream_regret(objective: Any, path: Vector, times: Vector, records: Any, near: Vector | None = None) -> float:
     """:meth:`PairObjective.stream_regret` of any loss of two records."""
-    from dpspec.algorithms.objective import optimum
-
-    fixed: Any = replace(objective, online=True)
     come, n = objective.arriving(records), records.x.shape[0]
     ends = [*np.asarray(times, dtype=np.int64)[1:], n]
     paid = start = 0
     if len(path) == 1:  # one point for all records: a value that running sums know
-        ends, paid = [], (n - 1) * fixed.value(np.asarray(path[0]), records)
+        ends, paid = [], (n - 1) * replace(objective, online=True).value(np.asarray(path[0]), records)
     for w, end in zip(path if ends else [], ends, strict=True):
         if end > start:
             paid = paid + come.penalty(w, slice(int(start), int(end))) + (end - max(start, 1)) * objective.regulariser(w)
         start = end
-    near, _ = optimum(objective, records)  # over all pairs, by sorting: close to it, and quick
-    return float(paid / (n - 1) - optimum(fixed, records, start=near, tolerance=1e-4)[1])
+    return float(paid / (n - 1) - _least(objective, records, near))
+
+
+#: The least mean losses of one fixed point, oldest first: estimates of a trial, and points of a study that vary a budget, share records.
+_LEAST: dict[Any, float] = {}
+_MOST_LEAST: Final = 256
+
+
+def _least(objective: Any, records: Any, near: Vector | None) -> float:
+    """What the best fixed point of the set pays, found once for the same records and the same objective."""
+    from dpspec.algorithms.objective import optimum
+
+    key = _asked(objective, records)
+    if key not in _LEAST:
+        if near is None:
+            near, _ = optimum(objective, records)  # over all pairs, by sorting: close to it, and quick
+        while len(_LEAST) >= _MOST_LEAST:
+            _LEAST.pop(next(iter(_LEAST)))
+        _LEAST[key] = optimum(replace(objective, online=True), records, start=near, tolerance=1e-4)[1]
+    return _LEAST[key]
+
+
+def _asked(objective: Any, records: Any) -> Any:
+    """What the best fixed point depends on: the numbers of the records, and the fields of the objective."""
+    x = records.x
+    parts = (x,) if isinstance(x, np.ndarray) else (x.data, x.indices, x.indptr)
+    digest = hashlib.sha256(repr(x.shape).encode())
+    for part in (*parts, _labels(records)):
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest(), _said(objective)
+
+
+def _said(value: Any) -> Any:
+    """A value that is equal for equal content: of an object that compares by identity, its fields."""
+    if isinstance(value, np.ndarray):
+        return value.shape, value.tobytes()
+    if is_dataclass(value) and not isinstance(value, type) and type(value).__eq__ is object.__eq__:
+        return (type(value), *(_said(getattr(value, f.name)) for f in fields(value)))
+    return getattr(value, "__func__", None), getattr(value, "__self__", value)
 
 
 def _labels(records: Any) -> Vector:
@@ -363,9 +400,16 @@ def _earlier(m: Vector, groups: list[Any], every: list[list[Vector]], gradient: 
 def _coefficients(values: Vector) -> Vector:
     """Of T_k(a) T_l(b), from the values at the Chebyshev points of both."""
     degree = len(values)
+    basis = _basis(degree)
+    return np.asarray(basis.T @ values @ basis)
+
+
+@lru_cache(maxsize=len(_DEGREES))
+def _basis(degree: int) -> Vector:
     basis = chebyshev.chebvander(chebyshev.chebpts1(degree), degree - 1) * (2.0 / degree)
     basis[:, 0] /= 2
-    return np.asarray(basis.T @ values @ basis)
+    basis.flags.writeable = False
+    return np.asarray(basis)
 
 
 def _small(c: Vector) -> bool:
@@ -413,7 +457,7 @@ def auc_error(w: Array, trial: Trial) -> float:
     """1 - the area under the curve of <w, x> on the records: the share of pairs, one of the largest label and one of the least, that it
     ranks the wrong way; ties count half. 1/2 where all labels are one."""
     m, y = np.asarray(trial.records.x @ w), _labels(trial.records)
-    above, below = np.sort(m[y == y.max()]), m[y == y.min()]
+    above, below = np.sort(m[y == y.max()]), np.sort(m[y == y.min()])  # sorted ones are looked up in order, that is in the cache
     if y.max() == y.min():
         return 0.5
     first, last = np.searchsorted(above, below, "left"), np.searchsorted(above, below, "right")
@@ -426,7 +470,7 @@ def regret(w: Array, trial: Trial) -> float:
     own = trial.released.get("theta")
     if path is None or times is None or own is None or not np.array_equal(w, own):
         path, times = np.asarray(w)[None, :], np.zeros(1)
-    return float(trial.problem.oracle.stream_regret(path, times, trial.records))
+    return float(trial.problem.oracle.stream_regret(path, times, trial.records, trial.reference))
 
 
 def labelled(loss: Any) -> bool:

@@ -79,13 +79,13 @@ def sensitivity(p: Problem, t: Tunables, least: int, largest: int, root: float =
 def robust_gradient(records: Any, w: Vector, p: Problem[Objective], t: Tunables, divisor: int) -> Vector:
     """(s/divisor) sum kernel(g_ij/s) of the data part's gradients at ``w``, shape (d,). ``records``: rows, or one batch (x, y)."""
     total = sums.Sum(w.size)
-    for x, y in _blocks(records, sums.block_rows(1 << 15, w.size, 64)):
+    for x, y in blocks(records, sums.block_rows(1 << 15, w.size, 64)):
         with np.errstate(all="ignore"):
             total.add(robust.column_sums(x, p.objective.slope(margins(x, w), y), t.s, t.beta))
     return np.asarray(total.value / divisor)
 
 
-def _blocks(records: Any, rows: int) -> Any:
+def blocks(records: Any, rows: int) -> Any:
     if not isinstance(records, tuple):
         yield from records.blocks(rows)
         return
