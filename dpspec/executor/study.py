@@ -300,9 +300,8 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
                 notes[f"{name}: the mean of x is not 0. {text}"] = None
     for (name, measure), sizes in told.items():
         many, worst = max(n for n, _ in sizes), max(e for _, e in sizes)
-        notes[f"{name}: {measure} is measured on {many:,} fresh records of the law or fewer; its standard error is at most {worst:.2g}"] = (
-            None
-        )
+        sample = f"measured on {many:,} fresh records of the law or fewer; its standard error is at most {worst:.2g}"
+        notes[f"{name}: {measure} is {sample if many else 'in closed form, of the moments of the law'}"] = None
     notes.update(dict.fromkeys(_changed(d.points[0].parsed.analysis, points)))
     plan = _plan(d.points[0])
     fitted = s.constants(points)

@@ -9,7 +9,7 @@ from typing import Any
 
 from dpspec.algorithms.card import Problem
 from dpspec.measures.measure import Array, Trial
-from dpspec.measures.risk import EXCESS_EMPIRICAL_RISK, EXCESS_POPULATION_RISK, LABEL_ERROR
+from dpspec.measures.risk import EXCESS_EMPIRICAL_RISK, EXCESS_POPULATION_RISK, LABEL_ERROR, POPULATION_LABEL_ERROR
 from dpspec.measures.vector import DISTANCES, SUPPORT_ERROR
 from dpspec.spec.model import Minimise
 from dpspec.tasks.protocol import Binding, Reference, Refusal, Task, fitted, parameter
@@ -111,7 +111,7 @@ def check(binding: Binding) -> Iterator[Refusal]:
     problem = binding.problem
     if problem.loss is None or problem.loss.network is None or problem.goal is None:
         return
-    if problem.goal.measure in {m.name for m in (*DISTANCES, SUPPORT_ERROR, LABEL_ERROR)}:
+    if problem.goal.measure in {m.name for m in (*DISTANCES, SUPPORT_ERROR, LABEL_ERROR, POPULATION_LABEL_ERROR)}:
         yield Refusal(
             f"{problem.goal.measure} has no meaning for a network: its units may change places, and its prediction is not one margin",
             "expect gradient-norm, excess-empirical-risk or excess-population-risk",
@@ -123,7 +123,7 @@ TASK = Task(
     name="minimise",
     serves=lambda node: isinstance(node, Minimise) and not node.pairwise,
     words=("minimise",),
-    measures=(EXCESS_EMPIRICAL_RISK, *DISTANCES, LABEL_ERROR, SUPPORT_ERROR, EXCESS_POPULATION_RISK),
+    measures=(EXCESS_EMPIRICAL_RISK, *DISTANCES, LABEL_ERROR, SUPPORT_ERROR, EXCESS_POPULATION_RISK, POPULATION_LABEL_ERROR),
     certificate=certificate,
     bind=bind,
     reference=reference,
