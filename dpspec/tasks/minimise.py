@@ -95,7 +95,8 @@ def truth(trial: Trial) -> Array:
 
 
 def ceiling(problem: Problem, measure: str) -> float | None:
-    """The risk of w = 0 above the least one, where 0 lies in the set: no record's loss there is further above the infimum."""
+    """The risk of w = 0 above the least one, where 0 lies in the set: no record's loss there is further above the infimum, and over a set
+    of radius R the mean loss falls by at most L R from 0 on (a penalty is least there)."""
     kind = getattr(problem.task.over, "kind", "")
     if (
         problem.loss is None
@@ -103,7 +104,8 @@ def ceiling(problem: Problem, measure: str) -> float | None:
         or measure not in ("excess-empirical-risk", "excess-population-risk")
     ):
         return None
-    return problem.loss.at_zero if math.isfinite(problem.loss.at_zero) else None
+    least = min(problem.loss.at_zero, problem.loss.lipschitz * problem.facts.get("w_radius", math.inf))
+    return least if math.isfinite(least) else None
 
 
 def check(binding: Binding) -> Iterator[Refusal]:
