@@ -43,6 +43,9 @@ allows, the numbers are those of a smaller n, which stands beside them. The rati
 value below 1 refutes nothing. A bound without a number says why it has none: it does not hold at the gallery's numbers, it is refuted, it
 is of a mechanism, a reference or a cited algorithm that no gallery spec runs, or one of its names has no value there.
 
+**At most t from**: the n, or the epsilon, at which a bound in the data and the budget alone reaches t, solved by sympy with all other names
+fixed; where there is no closed form the line is missing, and a plan finds the least n of its target by compiling at other n.
+
 Names that a bound does not define itself are settings of the algorithm (its page lists them), `scale` or `<draw>_scale`, the noise
 scale of a draw, or one of these:
 
@@ -58,6 +61,19 @@ def latex(expression: str, kind: Any) -> str:
     from dpspec.symbolic.bounds import BoundExpr
 
     return BoundExpr(parse_expr(expression), kind).latex()
+
+
+def least(b: Any) -> list[tuple[str, str]]:
+    """n and epsilon at which an upper bound in the data and the budget alone is t, where that has a closed form."""
+    from dpspec.lang.source import parse_expr
+    from dpspec.spec.expr import names
+    from dpspec.symbolic.inversion import inverted, text
+    from dpspec.theory.glossary import GLOSSARY
+
+    e = parse_expr(b.expression)
+    if b.type != "upper" or b.status == "refuted" or not names(e) <= set(GLOSSARY):
+        return []
+    return [(name, text(found)) for name in ("n", "epsilon") if (found := inverted(e, name)) is not None]
 
 
 def holds(b: Any) -> str:
@@ -152,6 +168,8 @@ KINDS = {
     "its data": "its data are not at hand",
     "the code gives": "no value at the gallery's settings",
     "its value": "a value of 0",
+    "not measured": "not measured yet",
+    "no study measures": "of a measure that no study has",
 }
 OTHER = "a name without a value in the gallery, or no gallery spec"
 
@@ -195,6 +213,8 @@ def one(card: Any, b: Any, results: Mapping[tuple[str, str, str], Sequence[Mappi
         lines.append(f"    - no n removes `{b.floor}`")
     if text := holds(b):
         lines.append(f"    - holds when: {text}")
+    if found := least(b):
+        lines.append("    - at most t from " + " or from ".join(f"{name} = `{text}`" for name, text in found) + " on")
     if b.kind == "explicit":
         lines.append(f"    - tied: {tie(b, rows)}")
     lines.append(f"    - measured over bound: {ratio(card, b, rows)}")

@@ -57,6 +57,12 @@ def test_verdicts_follow_from_the_intervals(generator: ModuleType) -> None:
     assert generator.check({"turns": {"of": "k", "at": "d"}}, turning)[1] is True
     assert generator.check({"turns": {"of": "k", "at": "d"}}, [*turning[:3], point(0.5, k=9, d=4)])[1] is None
     assert generator.check({"turns": {"of": "k", "at": "d"}}, [*turning[:3], point(1.05, k=9, d=4)])[1] is None
+    numbers = [point(0.3, n=200), point(0.5, n=600)]
+    assert generator.check({"printed": {"in": "n", "values": {200: 0.2, 600: 0.4}, "factor": 1.6}}, numbers)[1] is True
+    text, told = generator.check({"printed": {"in": "n", "values": {200: 0.1}, "factor": 2, "above": {600: 0.4}}}, numbers)
+    assert told is False
+    assert text == "within a factor of 2 of 0.1 at n = 200 (measured 0.3), more than 0.4 at n = 600 (measured 0.5)"
+    assert generator.check({"printed": {"in": "n", "above": {600: 0.4}}}, numbers) == ("more than 0.4 at n = 600 (measured 0.5)", True)
     assert generator.verdict([True, True]) == "trend only"
     assert generator.verdict([True, None]) == "not decided"
     assert generator.verdict([None, False]) == "does not reproduce"
