@@ -103,7 +103,26 @@ def check(claim: Body, points: Sequence[Body]) -> tuple[str, bool | None]:
         pairs = [(p, q) for p in points for q in points if (p["algorithm"], q["algorithm"]) == (a, b) and p["at"] == q["at"]]
         shares = [p["gradients"] / q["gradients"] for p, q in pairs]
         return f"{a} evaluates fewer gradients than {b} (measured {span(shares)} of them)", max(shares) < 1
+    if "printed" in claim:
+        return printed(claim["printed"], points)
     raise ValueError(f"unknown claim {claim}")
+
+
+def printed(claim: Body, points: Sequence[Body]) -> tuple[str, bool | None]:
+    """Numbers that the document prints, by the value of a variable: within ``factor`` of ``values``, and at least ``above``."""
+    variable, factor = claim["in"], claim.get("factor", 1.0)
+    found, said = [], []
+    for p in points:
+        mean, at = p["error"]["mean"], float(p["at"][variable])
+        for key, number in claim.get("values", {}).items():
+            if float(key) == at:
+                found.append(max(mean / number, number / mean) <= factor)
+                said.append(f"{number:g} at {variable} = {show(at)} (measured {mean:.3g})")
+        for key, number in claim.get("above", {}).items():
+            if float(key) == at:
+                found.append(mean >= number)
+                said.append(f"more than {number:g} at {variable} = {show(at)} (measured {mean:.3g})")
+    return ("within a factor of " + f"{factor:g} of " if "values" in claim else "") + ", ".join(said), together(found)
 
 
 def span(values: Sequence[float]) -> str:

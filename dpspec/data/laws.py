@@ -814,6 +814,33 @@ _MOMENTS: Mapping[str | None, Callable[[Expr, Any, _Context], Moments | None]] =
 }
 
 
+def _slope(e: Expr, c: _Context) -> tuple[Vector, float] | None:
+    """(b, m) of a target <b, x> + noise, the noise drawn apart from x and of mean m; None for any other target."""
+    match e:
+        case Inner(left=a, right=b) if Name("x") in (a, b):
+            found = moments(b if a == Name("x") else a, c)
+            return (np.asarray(found[0][1]), 0.0) if found and found[1] == _ZERO and found[0] and found[0][0] == "vector" else None
+        case Neg(operand=a):
+            one = _slope(a, c)
+            return None if one is None else (-one[0], -one[1])
+        case Bin(op=("+" | "-") as op, left=a, right=b):
+            one, other, sign = _slope(a, c), _slope(b, c), 1.0 if op == "+" else -1.0
+            return None if one is None or other is None else (one[0] + sign * other[0], one[1] + sign * other[1])
+        case Bin(op=("*" | "/") as op, left=a, right=b) if _reads_record(e):
+            of, factor = (b, a) if op == "*" and _reads_record(b) else (a, b)
+            one, found = _slope(of, c), moments(factor, c)
+            if one is None or found is None or found[1] != _ZERO or found[0] is None or found[0][0] != "number":
+                return None
+            times = found[0][1] if op == "*" else 1 / found[0][1]
+            return one[0] * times, one[1] * times
+    found = moments(e, c)
+    return (np.zeros(c.d), float(found[0][1])) if found is not None and found[0] is not None and found[0][0] == "number" else None
+
+
+def _reads_record(e: Expr) -> bool:
+    return any(isinstance(node, Name) and node.id in _RECORD_VARIABLES for node in walk(e))
+
+
 def _dense(value: Value, d: int) -> Vector:
     kind, v = value
     if isinstance(v, Covariance):
@@ -962,6 +989,20 @@ class Simulation:
             first, second = (_Trial(self, (0, t)).truth(covariance=False).mean for t in (0, 1))
             return first if first is not None and second is not None and np.array_equal(first, second) else None
         return _Trial(self, (0, 0)).truth(covariance=False).mean
+
+    def products(self, seed: int, trial: int) -> tuple[Vector, Vector] | None:
+        """E x x^T (d, d) and E x y (d,) of a trial's law before enforcement, in closed form: for x of a known mean and covariance and
+        y = <b, x> + noise that is drawn apart from x; else None."""
+        x, y = self._record["x"], self._record.get("y")
+        if y is None or _is_word(x.law) == "missing" or y.modifiers:
+            return None
+        made = _Trial(self, (seed, trial))
+        truth = made.truth()
+        found = _slope(y.law, made._context(PARAMETERS, 2, 0, "scalars"))
+        if found is None or truth.mean is None or truth.covariance is None:
+            return None
+        second = truth.covariance + np.outer(truth.mean, truth.mean)
+        return second, second @ found[0] + found[1] * truth.mean
 
     def trial(self, seed: int, trial: int, *, m: int = 0, cache_bytes: int = CACHE_BYTES) -> tuple[GeneratedRecords, Truth]:
         """The data set of one trial, with ``m`` public x from the same law, and what it was drawn from.

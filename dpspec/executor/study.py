@@ -300,9 +300,8 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
                 notes[f"{name}: the mean of x is not 0. {text}"] = None
     for (name, measure), sizes in told.items():
         many, worst = max(n for n, _ in sizes), max(e for _, e in sizes)
-        notes[f"{name}: {measure} is measured on {many:,} fresh records of the law or fewer; its standard error is at most {worst:.2g}"] = (
-            None
-        )
+        sample = f"measured on {many:,} fresh records of the law or fewer; its standard error is at most {worst:.2g}"
+        notes[f"{name}: {measure} is {sample if many else 'in closed form, of the moments of the law'}"] = None
     notes.update(dict.fromkeys(_changed(d.points[0].parsed.analysis, points)))
     plan = _plan(d.points[0])
     fitted = s.constants(points)
@@ -448,15 +447,20 @@ def _exponents(bound: Any, varied: Sequence[str], release: Any) -> dict[str, flo
 
 def bound_shape(bound: Any, release: Any) -> float | None:
     """A bound's expression with C = 1; None where it has no finite positive value."""
-    return None if bound is None else _number(bound.expression, release)
+    return None if bound is None else positive(bound.expression, shape_names(bound, release))
+
+
+def shape_names(bound: Any, release: Any) -> Mapping[str, float]:
+    """The names that an order bound's expression may use: C = 1, the environment, and what the code gives for a name that another bound of
+    the card defines in the same words."""
+    from dpspec.compiler.bound import bound_terms, environment
+
+    terms, mine = bound_terms(release), {b.theorem: b.where for b in release.module.CARD.bounds}
+    where = mine.get(bound.theorem, {})
+    shared = {n: v for of, found in terms.items() for n, v in found.items() if n in where and mine.get(of, {}).get(n) == where[n]}
+    return {**environment(release), UNKNOWN: 1.0, **shared, **terms.get(bound.theorem, {})}
 
 
 def _regime(bound: Any, release: Any) -> float | None:
     """The least n of the bound's own condition, from the card; None when the card states none."""
     return None if bound is None else bound.least_n
-
-
-def _number(text: str, release: Any) -> float | None:
-    from dpspec.compiler.bound import environment
-
-    return positive(text, {**environment(release), UNKNOWN: 1.0})

@@ -205,7 +205,11 @@ class _Laws:
     _last: tuple[Any, tuple[float, float]] | None = None
 
     def measured(self, sample: Any, value: Any, w: Any) -> None:
-        """The fresh records that a population risk is measured on, and the largest standard error of these trials."""
+        """The fresh records that a population risk is measured on, and the largest standard error of these trials; none of a risk that is
+        known in closed form."""
+        if sample.quadratic is not None:
+            self.fresh = self.fresh or (0, 0.0)
+            return
         error = sample.error(value, w)
         if error is not None:
             self.fresh = sample.records.n, max(error, 0.0 if self.fresh is None else self.fresh[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -15,18 +15,21 @@ from dpspec.spec.diagnostics import Diagnostic, SpecError
 def gradient_norm(w: Array, trial: Trial) -> float:
     """|m(w)|_2 of the generalised gradient m(w) = (w - prox_g(w - g grad F(w)))/g on the records of the trial, at g = 1/(2 S), S the proved
     smoothness of F (g = 1 where none is); over R^d without an l1 or group term that is |grad F(w)|_2. Zero at stationary points alone."""
-    return _mapping_norm(w, trial.records, trial)
+    return _mapping_norm(w, trial.problem.oracle.gradient(w, trial.records), trial)
 
 
 def population_gradient_norm(w: Array, trial: Trial) -> float:
-    """The same of the mean loss of the law, on fresh records of it, many more than a trial has."""
-    assert trial.population is not None
-    return _mapping_norm(w, trial.population.records, trial)
+    """The same of the mean loss of the law: in closed form where it is known, else on fresh records of it, many more than a trial has."""
+    fresh = trial.population
+    assert fresh is not None
+    if fresh.quadratic is not None:
+        best, curvature = fresh.quadratic
+        return _mapping_norm(w, curvature @ (w - best), trial)
+    return _mapping_norm(w, trial.problem.oracle.gradient(w, fresh.records), trial)
 
 
-def _mapping_norm(w: Array, records: Any, trial: Trial) -> float:
+def _mapping_norm(w: Array, gradient: Array, trial: Trial) -> float:
     f, loss = trial.problem.oracle, trial.problem.loss
-    gradient = f.gradient(w, records)
     if f.over.kind == "reals" and f.smooth_penalty:
         return float(np.linalg.norm(gradient))
     smooth = math.inf if loss is None else loss.smooth + loss.l2

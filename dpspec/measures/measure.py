@@ -35,10 +35,11 @@ def _no_truth(trial: Trial) -> Array:
 @dataclass(frozen=True)
 class Population:
     """Fresh enforced records of the law, many more than a trial has; ``solve`` finds the minimiser of the objective on them and the least
-    value."""
+    value. ``quadratic``: (w*, H) where the mean loss of the law is known in closed form, (w - w*)^T H (w - w*)/2 above its least value."""
 
     records: Any
     solve: Callable[[], tuple[Any, float | None]] = lambda: (None, None)
+    quadratic: tuple[Array, Array] | None = None
 
     @cached_property
     def solved(self) -> tuple[Any, float | None]:
@@ -53,7 +54,9 @@ class Population:
 
     def error(self, value: Callable[[Any, Any], float], w: Any) -> float | None:
         """The standard error of the excess risk at w: of ``value(w, records)`` less that of the minimiser, from :data:`PARTS` parts of the
-        fresh records; None where no minimiser is known."""
+        fresh records; None where no minimiser is known, and where the risk is known in closed form."""
+        if self.quadratic is not None:
+            return None
         best, rows = self.solved[0], self.records
         if best is None or getattr(rows, "x", None) is None or rows.n < 2 * PARTS:
             return None

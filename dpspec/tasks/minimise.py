@@ -9,7 +9,7 @@ from typing import Any
 
 from dpspec.algorithms.card import Problem
 from dpspec.measures.measure import Array, Trial
-from dpspec.measures.risk import EXCESS_EMPIRICAL_RISK, EXCESS_POPULATION_RISK, LABEL_ERROR
+from dpspec.measures.risk import EXCESS_EMPIRICAL_RISK, EXCESS_POPULATION_RISK, LABEL_ERROR, POPULATION_LABEL_ERROR
 from dpspec.measures.vector import DISTANCES, SUPPORT_ERROR
 from dpspec.spec.model import Minimise
 from dpspec.tasks.protocol import Binding, Reference, Refusal, Task, fitted, parameter
@@ -95,7 +95,8 @@ def truth(trial: Trial) -> Array:
 
 
 def ceiling(problem: Problem, measure: str) -> float | None:
-    """The risk of w = 0 above the least one, where 0 lies in the set: no record's loss there is further above the infimum."""
+    """The risk of w = 0 above the least one, where 0 lies in the set: no record's loss there is further above the infimum, and over a set
+    of radius R the mean loss falls by at most L R from 0 on (a penalty is least there)."""
     kind = getattr(problem.task.over, "kind", "")
     if (
         problem.loss is None
@@ -103,7 +104,8 @@ def ceiling(problem: Problem, measure: str) -> float | None:
         or measure not in ("excess-empirical-risk", "excess-population-risk")
     ):
         return None
-    return problem.loss.at_zero if math.isfinite(problem.loss.at_zero) else None
+    least = min(problem.loss.at_zero, problem.loss.lipschitz * problem.facts.get("w_radius", math.inf))
+    return least if math.isfinite(least) else None
 
 
 def check(binding: Binding) -> Iterator[Refusal]:
@@ -111,7 +113,7 @@ def check(binding: Binding) -> Iterator[Refusal]:
     problem = binding.problem
     if problem.loss is None or problem.loss.network is None or problem.goal is None:
         return
-    if problem.goal.measure in {m.name for m in (*DISTANCES, SUPPORT_ERROR, LABEL_ERROR)}:
+    if problem.goal.measure in {m.name for m in (*DISTANCES, SUPPORT_ERROR, LABEL_ERROR, POPULATION_LABEL_ERROR)}:
         yield Refusal(
             f"{problem.goal.measure} has no meaning for a network: its units may change places, and its prediction is not one margin",
             "expect gradient-norm, excess-empirical-risk or excess-population-risk",
@@ -123,7 +125,7 @@ TASK = Task(
     name="minimise",
     serves=lambda node: isinstance(node, Minimise) and not node.pairwise,
     words=("minimise",),
-    measures=(EXCESS_EMPIRICAL_RISK, *DISTANCES, LABEL_ERROR, SUPPORT_ERROR, EXCESS_POPULATION_RISK),
+    measures=(EXCESS_EMPIRICAL_RISK, *DISTANCES, LABEL_ERROR, SUPPORT_ERROR, EXCESS_POPULATION_RISK, POPULATION_LABEL_ERROR),
     certificate=certificate,
     bind=bind,
     reference=reference,

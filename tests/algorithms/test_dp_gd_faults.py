@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from dpspec.algorithms.convex_erm import dp_gd
 from dpspec.privacy.calibrate import Budget
+from tests import leak
 from tests.algorithms.support import logistic, minimise, plan, tunables
 
 
@@ -53,6 +54,7 @@ def test_lemma_2_1_9_lacks_the_square():
     assert rows[1].epsilon == pytest.approx(exact_epsilon(10 * 10 / rows[1].scale, 1e-5), rel=1e-6)
     assert rows[1].epsilon > 2.6
     assert exact_delta(1, math.sqrt(100) * s / ours) <= 1e-5 * (1 + 1e-9)
+    leak.epsilon(exact_epsilon(10 / printed, 1e-5), 1.0, 1e-5)
 
 
 def test_the_classical_gaussian_scale_fails_at_large_epsilon():
@@ -65,6 +67,7 @@ def test_the_classical_gaussian_scale_fails_at_large_epsilon():
     assert crossing == pytest.approx(8.42, abs=0.005)
     _, ours, s = published(10, 1e-5)
     assert exact_delta(10, math.sqrt(100) * s / ours) <= 1e-5 * (1 + 1e-9)
+    leak.delta(exact_delta(10, classical_mu(10, 1e-5)), 1e-5, 10.0)
 
 
 def test_lemma_2_1_5_spends_delta_twice():
@@ -93,6 +96,7 @@ def test_lemma_2_1_6_is_false_for_generic_mechanisms():
     simulated = np.random.default_rng(0).binomial(T, delta, 400_000) > 0
     assert simulated.mean() == pytest.approx(revealed, rel=0.05)
     assert revealed > 900 * delta
+    leak.delta(revealed, delta, 1.0)  # and at every other epsilon
 
 
 def test_lemma_2_1_7_has_the_wrong_scale():
@@ -114,6 +118,7 @@ def test_lemma_2_1_7_has_the_wrong_scale():
     for epsilon in (1.0, 10.0, 50.0):
         assert delta(epsilon, printed) == pytest.approx(q, rel=0.01)
     assert delta(1.0, sigma) < 1e-9
+    leak.delta(delta(1.0, printed), 1e-9, 1.0)
 
 
 def test_the_noise_factors_of_the_catalogue():

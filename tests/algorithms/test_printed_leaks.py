@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests import leak
+
 RNG = np.random.default_rng(20_261_129)
 N, D = 60, 4
 X = RNG.standard_normal((N, D)) / 4
@@ -40,6 +42,7 @@ def test_numbers_of_steps_and_coordinates_from_the_samples_spectrum_differ() -> 
         mu, gamma = spectrum(x)
         shown.append((2 / (3 * gamma), math.ceil(gamma / mu * math.log(N)), math.ceil(72 * (gamma / mu) ** 2)))
     assert all(a != b for a, b in zip(*shown, strict=True))
+    leak.certain(*shown)
 
 
 def test_an_entry_that_is_not_a_number_is_always_chosen() -> None:
@@ -51,6 +54,7 @@ def test_an_entry_that_is_not_a_number_is_always_chosen() -> None:
             chosen[bad].append(int(np.argmax(np.abs(v) + np.random.default_rng(seed).laplace(0, 5.0, 4))))
     assert set(chosen[True]) == {2}
     assert chosen[False].count(2) < 100  # delta is at least the difference, above 1/2
+    leak.event(1.0, 1 / 1000, stated=1.0)  # of 1000 zeros with noise of one law, each is chosen with probability 1/1000
 
 
 def test_steps_balanced_by_the_distance_to_the_least_risk_differ() -> None:
@@ -60,6 +64,7 @@ def test_steps_balanced_by_the_distance_to_the_least_risk_differ() -> None:
         best = np.linalg.lstsq(x, y, rcond=None)[0]
         shown.append(float(np.mean(y**2) - np.mean((y - x @ best) ** 2)) / 2)
     assert math.ceil(100 * math.sqrt(shown[0])) != math.ceil(100 * math.sqrt(shown[1]))
+    leak.certain(*(math.ceil(100 * math.sqrt(s)) for s in shown))
 
 
 def test_variables_chosen_by_their_spread_differ() -> None:
@@ -68,12 +73,14 @@ def test_variables_chosen_by_their_spread_differ() -> None:
     assert kept[0] != kept[1]
     scales = [x.std(axis=0) for x, _ in neighbours()]
     assert not np.array_equal(*scales)
+    leak.certain(*(sorted(k) for k in kept))
 
 
 def test_largest_eigenvalues_of_estimates_differ() -> None:
     """000, Theorems 6.3.4 to 6.3.8: M = max(|Theta*|^2, ...), and (6.99): beta = max |Theta|_2 over the data sets, as printed numbers."""
     norms = [float(np.linalg.norm(np.linalg.inv(x.T @ x / N + 0.1 * np.eye(D)), 2)) for x, _ in neighbours()]
     assert norms[0] != norms[1]
+    leak.certain(*norms)
 
 
 def test_a_threshold_or_a_clip_from_the_data_differs() -> None:
@@ -81,6 +88,7 @@ def test_a_threshold_or_a_clip_from_the_data_differs() -> None:
     assert len({float((x**2).mean(axis=0).max()) for x, _ in neighbours()}) == 2
     assert len({float(np.abs(x).max()) for x, _ in neighbours()}) == 2
     assert len({float(np.abs(y).max()) for _, y in neighbours()}) == 2
+    leak.certain(*((x**2).mean(axis=0).max() for x, _ in neighbours()))
 
 
 def test_subtracting_the_mean_of_all_spends_more_than_one_report() -> None:
@@ -100,6 +108,7 @@ def test_subtracting_the_mean_of_all_spends_more_than_one_report() -> None:
     whole = float(np.linalg.norm(reports(other) - reports(records)))
     assert moved > one  # |x - mean| is up to 2: the user's own report leaves the ball that the noise is for
     assert whole > moved
+    leak.moved(whole, one)
 
 
 @pytest.mark.parametrize("share", [1.5, 3.0])
@@ -110,6 +119,7 @@ def test_a_bernoulli_parameter_above_one_stops_the_run(share: float) -> None:
     assert coin.binomial(1, 0.5 + 0.9 / 2) in (0, 1)
     with pytest.raises(ValueError, match="p > 1"):
         coin.binomial(1, 0.5 + share / 2)
+    leak.certain(0.5 + 0.9 / 2 > 1, 0.5 + share / 2 > 1)  # the run ends, or not
 
 
 def test_a_value_beyond_the_promised_range_spends_its_multiple() -> None:
@@ -121,6 +131,7 @@ def test_a_value_beyond_the_promised_range_spends_its_multiple() -> None:
     ratio = laplace.logpdf(-1.0, 0.0, 1 / epsilon) - laplace.logpdf(-1.0, 5.0, 1 / epsilon)
     assert ratio == pytest.approx(5 * epsilon)
     assert laplace.cdf(0.0, 0.0, 1 / epsilon) == pytest.approx(0.5)  # and the event is half of all outcomes
+    leak.epsilon(float(ratio), epsilon)
 
 
 def test_a_start_from_the_labels_variance_differs_and_stays() -> None:
@@ -133,9 +144,18 @@ def test_a_start_from_the_labels_variance_differs_and_stays() -> None:
         return c
 
     assert len({newton(y) for _, y in neighbours()}) == 2
+    leak.certain(*(newton(y) for _, y in neighbours()), given="the noisy equation")
 
 
 def test_rows_that_are_public_and_private_show_without_noise() -> None:
     """000, section 5.2.5: 390,000 "public" rows of 406,708 are also private users'. What is solved with the public x changes with them."""
     moments = [x.T @ x / N for x, _ in neighbours()]
     assert not np.array_equal(*moments)
+    leak.certain(*moments)
+
+
+def test_the_best_of_several_runs_tells_neighbours_apart() -> None:
+    """000, section 4.3.3: results "after carefully tuning". Of two settings the one of lower risk on the records is kept: which one it is
+    follows from the released points and the records, and one record decides it."""
+    kept = [int(np.argmin([np.mean((y - x @ w) ** 2) for w in ([1.0, -1.0, 0.0, 0.0], [1.0, -1.0, 1 / 3, 0.0])])) for x, y in neighbours()]
+    leak.certain(*kept, given="the points of all runs, which are shown")

@@ -158,6 +158,28 @@ def test_mirror_descent_does_not_promise_more_than_w_0_has() -> None:
     assert bound.vacuous
 
 
+def test_a_bound_of_squared_loss_far_above_what_no_weights_lose_is_vacuous() -> None:
+    """The slopes are at most 55.22 and the ball has radius 1, so the weights 0 are at most 55.22 above the least risk: a bound of hundreds
+    is never printed as a guarantee, and a study does not call it held."""
+    text = LOGISTIC.format(
+        n=60, epsilon=0.001, over="ball(l2, 1)", by="dp-mirror-descent with steps = fixed", expect="excess-empirical-risk"
+    )
+    text = text.replace("log(1 + exp(-y*<w, x>))", "(y - <w, x>)^2/2").replace("by map(0 -> -1, 1 -> 1)", "by clip")
+    text = text.replace("y in {-1, 1}", "y in [-54.22, 54.22]")
+    parsed = parse_text(text.replace("y ~ bernoulli-logistic(5*<theta, x>)", "y = <theta, x> + uniform(-54, 54)"), surface="dps")
+    bound = next(b for b in release_of(parsed).bounds if b.kind == "explicit" and b.applies)
+    assert bound.trivial == pytest.approx(55.22)
+    assert bound.value is not None
+    assert bound.value > 3 * bound.trivial
+    assert bound.vacuous
+    said = plan_text(make_plan(parsed).to_json())
+    assert "is vacuous" in said
+    assert f"<= {bound.value:,.4g}" not in said
+    (point,) = study(parsed, trials=1, seed=1, workers=1).to_json()["points"]
+    assert point["bound"]["vacuous"]
+    assert point["trivial_error"] < bound.trivial
+
+
 def test_a_target_in_a_measure_that_no_study_knows_is_an_error() -> None:
     text = LOGISTIC.format(n=2000, epsilon=1, over="ball(l2, 1)", by="dp-gd", expect="excess-generalisation-risk")
     with pytest.raises(SpecError) as raised:

@@ -130,9 +130,10 @@ CARD = Card(
         *(f for f in steps.FAULTS if "Lemma" not in f.claim),
         Fault(
             "002 before Theorem 3: all results on gradient EM extend to the local model",
-            "no algorithm, noise or bound is given; with T rounds on all users each would report T times. Here once, in its own group",
+            "nothing is printed that could be attacked: no algorithm, noise or bound; with T rounds on all users each "
+            "would report T times. Here once",
             _EVIDENCE + "test_every_user_reports_once",
-            "privacy",
+            "text",
         ),
         Fault(
             "002 (21): s = n^(1/4) sqrt(epsilon tau)/(log(1/zeta) log(1/delta)^(1/4)) for a round of n/T users and d coordinates",

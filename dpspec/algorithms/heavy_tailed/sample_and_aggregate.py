@@ -134,9 +134,10 @@ CARD = Card(
         ),
         Fault(
             "000 Algorithm 3.2.5, step 5, by the mean of the smallest",
-            "up to 2*beta-smooth (log(1 + beta) more by the points that are exchanged): the printed beta is passed",
+            "up to 2*beta-smooth (log(1 + beta) more by the points that are exchanged): the proof fails; no pair whose "
+            "loss passes epsilon is known, as the printed beta has room",
             _EVIDENCE + "test_the_mean_of_the_smallest_radii_is_steeper_than_beta",
-            "privacy",
+            "text",
         ),
         Fault(
             "000 Algorithm 3.2.5, step 5: the maximum over k needs r_i(t) for t > m, which is not defined",

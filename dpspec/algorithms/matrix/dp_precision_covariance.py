@@ -154,9 +154,10 @@ CARD = Card(
         ),
         Fault(
             "000, Table 6.5: delta = 0.01",
-            "above 1/n for every set with n > 100: a plan warns",
+            "above 1/n for every set with n > 100. What is stated holds and promises little, as to publish a random record "
+            "has (0, 1/n): a plan warns",
             TESTS + "test_a_delta_above_one_over_n_is_warned_of",
-            "privacy",
+            "text",
         ),
         Fault(
             "000, Table 6.4: Wishart rows with relative error 0.88 to 0.995 are the best",

@@ -149,9 +149,10 @@ CARD = Card(
         ),
         Fault(
             "000 after Corollary 4.1.1: noisy max may take the place of the exponential mechanism",
-            "Laplace noise has no bounded range: a choice is not epsilon_0^2/8 of zCDP, so T choices spend more at the same epsilon_0",
+            "it may where pure choices are composed, as there; under zCDP, as here, it may not: Laplace noise has no "
+            "bounded range, and a choice is not epsilon_0^2/8",
             _TESTS + "test_a_laplace_choice_is_no_eighth_of_a_square",
-            "privacy",
+            "text",
         ),
         Fault(
             "000 section 4.1.5: Algorithm 4.1.19 was run, with an l1 regulariser and measured by projected gradients",

@@ -112,9 +112,10 @@ CARD = Card(
         ),
         Fault(
             "000 Algorithm 4.3.27: a Hessian is read in the second branch alone",
-            "which branch was taken follows from the noisy gradient; what is charged must not depend on it: T of each",
+            "which branch was taken follows from the noisy gradient; a run that reads fewer Hessians than were charged "
+            "spends no more, so T of each are charged",
             _TESTS + "test_the_same_draws_are_made_in_either_branch",
-            "privacy",
+            "text",
         ),
         Fault(
             "000, proof of Theorem 4.3.3: the sensitivity of a Hessian is 2 L or 2 sqrt(d) L",

@@ -166,7 +166,7 @@ CARD = Card(
         Fault(
             "000 footnote 6: B is the gap F(w_1) - F*, and T = C S B/alpha^2",
             "a number of the data, and T, noise and floor would tell it; DF is a public bound here",
-            _TESTS + "test_the_plan_is_the_same_for_all_data",
+            "tests/algorithms/test_printed_leaks.py::test_steps_balanced_by_the_distance_to_the_least_risk_differ",
             "privacy",
         ),
         Fault(

@@ -182,9 +182,9 @@ CARD = Card(
         ),
         Fault(
             "000 section 4.1.5: delta = 1e-4 for n up to 5e4",
-            "to publish a random record is (0, 1/n)-DP",
+            "to publish a random record is (0, 1/n)-DP: what is stated holds and promises little",
             _TESTS + "test_delta_above_one_over_n_publishes_records",
-            "privacy",
+            "text",
         ),
         Fault(
             "000 Theorem 4.1.2: T balances F(w_1) - F*",

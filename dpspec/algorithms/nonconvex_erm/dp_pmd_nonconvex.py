@@ -117,7 +117,7 @@ CARD = Card(
         Fault(
             "000 Theorem 4.1.5: gamma and T balance F(x_1) - F*",
             "that is a number of the data; DF is a public bound here",
-            _TESTS + "test_the_plan_is_the_same_for_all_data",
+            "tests/algorithms/test_printed_leaks.py::test_steps_balanced_by_the_distance_to_the_least_risk_differ",
             "privacy",
         ),
         Fault(

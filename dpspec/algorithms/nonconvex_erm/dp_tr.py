@@ -111,7 +111,7 @@ CARD = Card(
         Fault(
             "000 section 4.3.2: T = 6 sqrt(rho) Delta/alpha^1.5 with Delta = F(w_0) - F*",
             "that is a number of the data, and T and the noise would tell it; DF is a public bound here",
-            _TESTS + "test_the_plan_is_the_same_for_all_data",
+            "tests/algorithms/test_printed_leaks.py::test_steps_balanced_by_the_distance_to_the_least_risk_differ",
             "privacy",
         ),
         Fault(

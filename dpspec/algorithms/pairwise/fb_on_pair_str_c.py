@@ -110,9 +110,9 @@ CARD = Card(
         Fault(
             "000 Theorem 3.3.4 with FIFO in the buffer's place: an iterate moves by at most 8 G/(alpha t)",
             "at s = 1 it moves by more, so single releases cost more than rho/(n - T_1); they are few, and for FIFO their "
-            "sum stays below rho",
+            "sum stays below rho, so that the guarantee holds",
             _TESTS + "test_the_lemma_fails_for_a_first_in_first_out_buffer",
-            "privacy",
+            "text",
         ),
         Fault(
             "000 section 3.3.5: raw features, and G, B of the loss without its ridge",

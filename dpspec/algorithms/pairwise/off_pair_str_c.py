@@ -106,9 +106,9 @@ CARD = Card(
         ),
         Fault(
             "000 section 3.3.5: delta = 1/n for n between 40 and 90",
-            "to publish a random record is (0, 1/n)-DP",
+            "to publish a random record is (0, 1/n)-DP: what is stated holds and promises little",
             _CONVEX + "test_delta_of_one_over_n_publishes_a_record",
-            "privacy",
+            "text",
         ),
         Fault(
             "000 section 3.3.5: alpha = 1e-3 with n <= 90, results close to those without privacy",

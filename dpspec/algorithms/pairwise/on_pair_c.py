@@ -117,9 +117,9 @@ CARD = Card(
         ),
         Fault(
             "000 section 3.3.5: delta = 1/n for n between 40 and 350",
-            "to publish a random record is (0, 1/n)-DP",
+            "to publish a random record is (0, 1/n)-DP: what is stated holds and promises little",
             _OFFLINE + "test_delta_of_one_over_n_publishes_a_record",
-            "privacy",
+            "text",
         ),
         Fault(
             "000 Algorithm 3.3.10: alpha = O(n^(-1/4)), no constant, with T_1 = 16 (B + alpha)^2/alpha^2",

@@ -108,15 +108,16 @@ CARD = Card(
         ),
         Fault(
             "000 section 3.3.5: delta = 1/n for n between 40 and 90",
-            "to publish a random record is (0, 1/n)-DP",
+            "to publish a random record is (0, 1/n)-DP: what is stated holds and promises little",
             _OFFLINE + "test_delta_of_one_over_n_publishes_a_record",
-            "privacy",
+            "text",
         ),
         Fault(
             "000 Lemma 3.3.1, first case: eta_t G for the step that reads the replaced record",
-            "two gradients of length G are up to 2 G apart; what is concluded, 8 G/(alpha t), holds all the same",
+            "two gradients of length G are up to 2 G apart; what is concluded, 8 G/(alpha t), holds all the same, and so "
+            "does the guarantee",
             _OFFLINE + "test_the_first_case_of_the_lemma_is_short_by_two",
-            "privacy",
+            "text",
         ),
         Fault(
             "000 Algorithm 3.3.9, steps 11 to 13: w_t is the iterate without noise and the released point",

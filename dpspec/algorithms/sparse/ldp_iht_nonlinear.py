@@ -120,7 +120,7 @@ CARD = Card(
         Fault(
             "000 Algorithm 5.3.44: the Bernoulli parameter 1/2 + |g|/(2r) is defined for every gradient",
             "it exceeds 1 for |g| > r; the client clips, never raises or abstains, and then every report is epsilon-LDP",
-            _EVIDENCE + "test_any_gradient_stays_private",
+            "tests/algorithms/test_printed_leaks.py::test_a_bernoulli_parameter_above_one_stops_the_run",
             "privacy",
         ),
         Fault(

@@ -14,6 +14,7 @@ from dpspec.algorithms.vertices import clipped_gradient
 from dpspec.data.records import Records
 from dpspec.spec.expr import Num
 from dpspec.spec.model import Ball, Polytope
+from tests import leak
 from tests.algorithms.support import logistic, minimise, plan, study, tunables
 
 
@@ -37,6 +38,12 @@ def test_one_large_record_moves_the_scores_no_further_than_planned():
     assert np.abs(one - two).max() * 2.0 <= planned  # scores are 2*<+-e_j, g>
     assert math.isclose(planned, 2 * 0.1 * 2.0 / n, rel_tol=1e-9)
     assert np.abs(f.data_gradient(w, Records(x, y)) - f.data_gradient(w, Records(wild, y))).max() * 2.0 > 100 * planned
+    # as printed, with Laplace noise for the stated sensitivity at epsilon = 1: of two vertices that were equal one is now far behind
+    exact = [f.data_gradient(w, Records(a, y)) for a in (x, wild)]
+    gap = float(np.abs(exact[0] - exact[1]).max()) * 2.0
+    scale = 2 * planned
+    # 1/2 over the chance that the difference of two Laplace draws exceeds the gap, e^(-gap/scale) (1 + gap/(2 scale))/2
+    leak.epsilon(gap / scale - math.log1p(gap / (2 * scale)), 1.0)
 
 
 def test_half_the_laplace_scale_is_not_enough():
@@ -51,6 +58,7 @@ def test_half_the_laplace_scale_is_not_enough():
         half, whole = (math.log(first_wins(-4, b) / first_wins(-6, b)) for b in (1 / epsilon, 2 / epsilon))
         assert half > epsilon
         assert whole <= epsilon
+        leak.epsilon(half, epsilon)
 
 
 def test_the_bound_holds_on_a_random_problem():

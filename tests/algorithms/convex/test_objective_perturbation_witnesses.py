@@ -19,6 +19,7 @@ from dpspec.compiler.passes import compile_draft
 from dpspec.data.records import Records
 from dpspec.lang.source import parse_text
 from dpspec.privacy.mechanisms.objective_gaussian import GaussianObjective
+from tests import leak
 from tests.algorithms.support import logistic, minimise, tunables
 
 
@@ -60,6 +61,7 @@ def test_noise_for_one_gradient_is_not_enough_under_replace_one(epsilon, delta, 
     m = GaussianObjective(2, 1, 1.0, 1.0, 0.0, delta, 1e-9)
     ours, K = m.scale(epsilon), 2 * m.extra(epsilon)
     assert max(replaced(epsilon, ours, K, at * ours / K) for at in np.arange(-8.0, 8.0, 0.25)) <= delta
+    leak.delta(max(replaced(epsilon, printed, 2 / epsilon, at) for at in places), delta, epsilon)
 
 
 # ------------------------------------------------------------------------------------------- more than one direction
@@ -86,6 +88,7 @@ def test_a_loss_of_many_directions_breaks_the_dimension_free_noise():
     assert many_directions(1000, epsilon, m.scale(epsilon), m.extra(epsilon)) > 1000 * delta
     # along one direction (p = 1) the same losses are generalised linear, and the same noise is enough
     assert many_directions(1, epsilon, m.scale(epsilon), m.extra(epsilon)) <= delta
+    leak.delta(found[1000], delta, epsilon)
 
 
 def test_a_loss_that_is_no_function_of_one_product_is_refused():
@@ -150,3 +153,4 @@ def test_an_early_stopped_solver_leaks():
     with pytest.raises(ValueError, match="tolerance"):  # ours certifies a tolerance far below one record's share, and pays for it
         stationary(logistic(l1=0.1), Records(np.ones((2, 1)), np.ones(2)), 2, 0.25, 1.0, np.array([3.0]), 0.1, 1e-12, limit=1)
     assert tunables(objective_perturbation, p).tolerance <= 1.0 / 2 / 1000
+    leak.delta(event, delta, epsilon)  # 0 on the other side

@@ -15,6 +15,7 @@ from dpspec.privacy.calibrate import Budget
 from dpspec.privacy.schedule import draws
 from dpspec.spec.expr import Num
 from dpspec.spec.model import Ball
+from tests import leak
 from tests.algorithms.support import logistic, minimise, plan, tunables
 
 
@@ -68,6 +69,7 @@ def test_dp_svrg_as_printed_is_not_private():
     (row,) = dp_svrg.published(p, t, Budget(epsilon="1", delta="0.0001"))
     assert row.scale == pytest.approx(sigma)
     assert row.epsilon > 1000
+    leak.event(share * low, 2 * norm.sf(5.5), stated=1.0, delta=delta)
 
 
 def test_remark_3_1_1_keeps_a_condition():
@@ -77,6 +79,8 @@ def test_remark_3_1_1_keeps_a_condition():
     limit = brentq(lambda e: math.expm1(e) - 2 * e, 0.5, 3)
     assert limit == pytest.approx(1.2564312, abs=1e-6)
     assert math.log1p(math.expm1(min(step, 700)) / 1e5) > 100 * 2 * step / 1e5  # true amplified epsilon against the lemma's
+    # of a step that is randomised response at that epsilon
+    leak.epsilon(math.log1p(math.expm1(step) / 1e5), 2 * step / 1e5)
 
 
 def test_lemma_2_1_2_is_false_for_large_epsilon():
@@ -87,6 +91,7 @@ def test_lemma_2_1_2_is_false_for_large_epsilon():
     loss = math.log(with_record / without)
     assert loss == pytest.approx(math.log1p(q * math.expm1(e)), rel=1e-9)
     assert loss > 2 * q * e
+    leak.epsilon(loss, 2 * q * e)
 
 
 def test_barzilai_borwein_steps_leak():
@@ -105,6 +110,7 @@ def test_barzilai_borwein_steps_leak():
     first, second = step(x), step(np.where(np.arange(50) == 0, 0.0, x))
     v = 0.37 + 0.01 * np.random.default_rng(0).standard_normal()  # a released noisy direction
     assert abs((0.5 - (0.5 - first * v)) / v - first) < 1e-12 < abs(first - second)
+    leak.certain(first, second, given="the iterates and the noisy direction")
 
 
 def test_scaling_by_the_largest_norm_leaks():
@@ -119,6 +125,7 @@ def test_scaling_by_the_largest_norm_leaks():
 
     assert abs(scaled(x) - scaled(y)) > 0.9 > 2 / 100
     assert abs((x / np.maximum(1, np.abs(x))).mean() - (y / np.maximum(1, np.abs(y))).mean()) <= 2 / 100
+    leak.moved(abs(scaled(x) - scaled(y)), 2 / 100)
 
 
 def test_the_step_of_theorem_3_1_2_violates_3_5():
@@ -149,6 +156,7 @@ def test_dp_katyusha_as_printed_adds_no_noise():
         return found
 
     assert outputs((1.0, 1.0)) & outputs((1.0, 0.5)) == set()
+    leak.disjoint(outputs((1.0, 1.0)), outputs((1.0, 0.5)))
 
 
 def test_dp_katyusha_noise_is_too_small():
@@ -164,6 +172,7 @@ def test_dp_katyusha_noise_is_too_small():
     necessary = math.log(drawn / 2 - 1e-4) - math.log(900_000) - norm.logsf(2 / row.scale)
     assert row.epsilon == pytest.approx(necessary, rel=1e-6)
     assert row.epsilon > 1000
+    leak.epsilon(necessary, 1.0, 1e-4)
 
 
 def test_the_experiments_of_katyusha_break_3_29():
@@ -188,6 +197,7 @@ def test_dp_svrg_pp_range_is_empty():
     (row,) = dp_svrg_pp.published(p, t, Budget(epsilon="1", delta="0.0001"))
     assert row.epsilon > 1000
     assert draws(dp_svrg_pp.schedule(p, t))["difference"].count == sum(4 * 2**s for s in range(1, 11)) == 8184
+    leak.epsilon(row.epsilon, 1.0, 1e-4)  # of one event, as that of DP-Katyusha above
 
 
 def test_dp_accmd_as_printed_releases_the_exact_step():
@@ -204,6 +214,7 @@ def test_dp_accmd_as_printed_releases_the_exact_step():
     p = minimise(3, 1, logistic(), over=ball(1), facts={"epsilon": 1.0, "delta": 1e-4, "w_radius": 1.0, "w_l1": 1.0})
     (row,) = dp_accmd.published(p, tunables(dp_accmd, p, T=1), Budget(epsilon="1", delta="0.0001"))
     assert row.epsilon == math.inf
+    leak.certain(printed((1, 1, -1), 5.0, 1), printed((1, 1, 1), 5.0, 3))
 
 
 def test_dp_accmd_spends_its_budget_exactly():

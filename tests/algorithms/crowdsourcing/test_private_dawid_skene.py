@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.special import xlogy
+from scipy.stats import binom
 
 from dpspec.algorithms.card import Problem
 from dpspec.algorithms.crowdsourcing import _one_coin as one_coin
@@ -21,6 +22,7 @@ from dpspec.privacy.calibrate import Budget, calibrate
 from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise
 from dpspec.tasks.truth import TASK, Votes
+from tests import leak
 from tests.algorithms.support import tunables
 
 
@@ -79,6 +81,11 @@ def test_a_step_on_raw_answers_shows_them(monkeypatch):
     plain = one_coin.named
     monkeypatch.setattr(one_coin, "named", lambda reports, classes: plain(next(raw), classes))
     assert outputs() == [False, False]
+    # one task that 200 others answer alike, at epsilon 1: the label is theirs but for `wrong`, and the ability of the first worker is the
+    # share of its raw answers that agree with the label: 1 or 0
+    keep = math.e / (1 + math.e)
+    wrong = float(binom.cdf(101, 200, keep))  # of the majority, whatever the first worker's report is
+    leak.event(1 - wrong, wrong, stated=1.0)
 
 
 # ----------------------------------------------------------------------------------------------------------------------- EM

@@ -26,6 +26,7 @@ from dpspec.privacy.calibrate import Budget, calibrate
 from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise, keep_threshold
 from dpspec.tasks.truth import NONE, TASK, Votes, advantage
+from tests import leak
 from tests.algorithms.support import tunables
 
 CELLS = (-1, 0, 1)
@@ -94,6 +95,7 @@ def test_a_whole_row_costs_d_times_one_answer():
     _, a_row = planned(problem(9, 3, attribute=False))
     assert an_answer.levels["answer"] == pytest.approx(1.0)
     assert a_row.levels["answer"] == pytest.approx(1 / 3)
+    leak.epsilon(max(loss.values()), epsilon)
 
 
 def test_a_skipped_task_shows_in_the_clear_when_only_answers_are_sent():
@@ -124,6 +126,7 @@ def test_a_skipped_task_shows_in_the_clear_when_only_answers_are_sent():
         counting = Counting()
         module.run(Records(np.array(x)), p, tunables(module, p), counting)
         assert counting.sent == [4, 4]
+    leak.certain(len(sent_as_printed((1, 1))), len(sent_as_printed((1, 0))))
 
 
 def test_a_symbol_for_no_answer_is_one_more_category_of_the_response():

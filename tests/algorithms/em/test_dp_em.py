@@ -23,6 +23,7 @@ from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise
 from dpspec.privacy.schedule import draws
 from dpspec.tasks.mixture import matched
+from tests import leak
 from tests.algorithms.em.test_dp_gradient_em_full import MIXTURES, NASTY, contraction, drawn, problem, unique, up_to_sign
 from tests.algorithms.sparse.exact import gaussian_delta
 from tests.algorithms.support import plan, tunables
@@ -273,6 +274,7 @@ def test_the_printed_correction_is_unbounded_in_a_record():
     cap = 2 * math.sqrt(2) / 3 * (2 * norm.cdf(math.sqrt(b)) - 1)
     assert abs(repaired(other) - repaired(base)) <= 2 * cap * s
     assert abs(printed(other) - printed(base)) > 1e5
+    leak.moved(abs(printed(other) - printed(base)), 2 * cap * s)
 
 
 @pytest.mark.parametrize("ratio", [0.5, 3.0])

@@ -16,6 +16,7 @@ from dpspec.data.records import Records
 from dpspec.privacy.calibrate import Budget
 from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise
+from tests import leak
 from tests.algorithms.em.test_dp_gradient_em_full import MODELS, NASTY, contraction, drawn, problem, unique, up_to_sign
 from tests.algorithms.sparse.exact import gaussian_delta
 from tests.algorithms.support import plan, tunables
@@ -104,6 +105,9 @@ def test_the_printed_clip_lets_a_gradient_that_is_no_number_through():
         module.clipped_gradient(Records(x, y), p.oracle, t, np.array([0.5, 0.5]), 2),
         module.clipped_gradient(Records(x[1:], y[1:]), p.oracle, t, np.array([0.5, 0.5]), 2),
     )
+    with np.errstate(invalid="ignore"):
+        alone = q[1:] / np.maximum(1.0, np.linalg.norm(q[1:], axis=1) / 1.0)[:, None]
+    leak.certain(np.isnan(printed.mean(axis=0)).any(), np.isnan(alone.mean(axis=0)).any())
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("0.2", "0.001"), ("0.5", "0.00001"), ("1", "0.00001")])
@@ -115,6 +119,7 @@ def test_a_constant_of_two_is_too_little(epsilon, delta):
     assert two.epsilon > float(epsilon)
     mu = 2 * float(epsilon) / math.sqrt(2 * math.log(1 / float(delta)))  # 2 C sqrt(T)/n over C sqrt(2 T log(1/delta))/(n epsilon)
     assert gaussian_delta(mu, two.epsilon) == pytest.approx(float(delta), rel=1e-3)
+    leak.epsilon(two.epsilon, float(epsilon), float(delta))
 
 
 def test_the_best_of_four_clips_tells_about_a_record():
@@ -129,6 +134,7 @@ def test_the_best_of_four_clips_tells_about_a_record():
     records = np.array([1.0, -1.2, 2.0, -1.9, 1.5])
     assert chosen(records) == 1
     assert chosen(np.append(records[:4], 3.5)) == 2
+    leak.certain(chosen(records), chosen(np.append(records[:4], 3.5)), given="the four releases, which are shown")
 
 
 def test_clipping_beats_the_printed_robust_scale():

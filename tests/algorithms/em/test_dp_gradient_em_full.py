@@ -25,6 +25,7 @@ from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise
 from dpspec.privacy.schedule import draws
 from dpspec.tasks.latent import TASK, Mixture, MixtureOfRegressions, RegressionWithMissing, log_posterior
+from tests import leak
 from tests.algorithms.sparse.exact import gaussian_delta
 from tests.algorithms.support import plan, tunables
 from tests.conformance.cases import case
@@ -150,6 +151,7 @@ def test_the_printed_noise_is_too_little_at_a_larger_scale():
         module.published(p, tunables(module, p, s=factor * own), Budget(epsilon="1", delta="0.000001"))[1].epsilon for factor in (1, 4)
     ]
     assert spent[0] <= 1 < 3 < spent[1]
+    leak.epsilon(spent[1], 1.0, 1e-6)
 
 
 def test_a_start_from_the_records_would_show_them(monkeypatch):
@@ -166,6 +168,13 @@ def test_a_start_from_the_records_would_show_them(monkeypatch):
     for x in (one, other):
         monkeypatch.setattr(steps, "start", lambda p, t, release, x=x: x[0] / np.linalg.norm(x[0]))
         np.testing.assert_allclose(answers(x), x[0] / np.linalg.norm(x[0]))
+    # The noise of T steps is sqrt(T) eta s long in a coordinate, and s^2 = T S^2/mu^2 for the mu of the budget: a start at the direction of
+    # the first record moves by up to 2, which eta T S must cover for it to hide there.
+    p = problem(100_000, 3)
+    t = tunables(module, p)
+    turned = np.array([1.0, 2.0, 0.0])
+    starts = [v / np.linalg.norm(v) for v in (turned, -turned)]
+    leak.moved(float(np.linalg.norm(np.subtract(*starts))), t.eta * t.T * steps.sensitivity(p, t, p.n))
 
 
 def test_a_shift_by_the_records_moves_all_of_them():
@@ -188,6 +197,7 @@ def test_a_shift_by_the_records_moves_all_of_them():
     stated = steps.sensitivity(p, t, n)
     assert apart(one, other) <= stated
     assert apart(shifted(one), shifted(other)) > 50 * stated
+    leak.moved(apart(shifted(one), shifted(other)), stated)
 
 
 @pytest.mark.parametrize("task", ["mixture-of-regressions(2)", "regression-with-missing(1/4)"])

@@ -17,6 +17,7 @@ from dpspec.numeric import robust
 from dpspec.privacy.calibrate import Budget
 from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise
+from tests import leak
 from tests.algorithms.em.test_dp_gradient_em_full import NASTY, Quiet, contraction, drawn, problem, up_to_sign
 from tests.algorithms.sparse.exact import gaussian_delta
 from tests.algorithms.support import plan, tunables
@@ -114,6 +115,7 @@ def test_the_printed_etilde_spends_six_times_the_budget():
     assert meant.epsilon <= 1
     assert gaussian_delta(math.sqrt(2), printed.epsilon) == pytest.approx(1e-5, rel=1e-3)  # epsilon^2-zCDP: mu = sqrt(2) epsilon
     assert printed.epsilon > 6
+    leak.epsilon(printed.epsilon, 1.0, 1e-5)
 
 
 def test_the_printed_sum_is_unbounded_in_a_record():
@@ -135,6 +137,7 @@ def test_the_printed_sum_is_unbounded_in_a_record():
     assert moved[0] < whole
     assert moved[2] > 1e6 * whole
     assert moved[2] > 500 * moved[1]
+    leak.moved(moved[2], whole)
 
 
 def test_the_two_printed_variances_differ_by_a_logarithm():

@@ -13,6 +13,7 @@ from dpspec.algorithms.heavy_tailed import dp_fw_heavy_tailed as module
 from dpspec.data.records import Records
 from dpspec.privacy.calibrate import Budget
 from dpspec.privacy.schedule import draws
+from tests import leak
 from tests.algorithms.heavy_tailed.risks import NASTY, Kept, risk, student
 from tests.algorithms.support import plan, study, tunables
 
@@ -158,6 +159,7 @@ def test_a_number_of_steps_from_the_largest_eigenvalue_tells_neighbours_apart():
     for rows, release in zip((x, other), releases, strict=True):
         module.run(Records(rows, np.zeros(300)), p, t, release)
     assert [len(r.seen) for r in releases] == [t.T, t.T]
+    leak.certain(printed(x), printed(other))
 
 
 def test_a_start_from_the_records_stands_in_the_output():
@@ -181,6 +183,15 @@ def test_a_start_from_the_records_stands_in_the_output():
         x, y = student(90, np.ones(2) / 2, seed)
         outputs.append(module.run(Records(x, y), p, t, release).theta)
     np.testing.assert_array_equal(outputs[0], outputs[1])
+
+    def outputs_from(w: np.ndarray) -> set[tuple[float, ...]]:  # every choice of four steps
+        share = 1 / 2
+        return {
+            tuple(np.round(share**4 * w + sum(share ** (4 - j) * corners[v] for j, v in enumerate(picks)), 9))
+            for picks in itertools.product(range(4), repeat=4)
+        }
+
+    leak.disjoint(outputs_from(np.array([0.5, 0.1])), outputs_from(np.array([0.1, 0.5])))
 
 
 def test_who_is_refused():

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from dpspec.algorithms.heavy_tailed import dp_lasso_shrinkage as module
 from dpspec.data.records import Records
 from dpspec.privacy.calibrate import Budget
+from tests import leak
 from tests.algorithms.heavy_tailed.risks import NASTY, risk, student
 from tests.algorithms.heavy_tailed.test_dp_fw_heavy_tailed import Chosen
 from tests.algorithms.support import plan, study, tunables
@@ -99,6 +100,10 @@ def test_a_step_beyond_one_leaves_the_ball_and_the_sensitivity():
     t = tunables(module, p)
     release = Chosen(module.schedule(p, t))
     assert np.abs(module.run(Records(*student(50, np.zeros(2), 1)), p, t, release).theta).sum() <= 1 + 1e-12
+    # scores of the four vertices, all other records being such that the one that gains lies far behind
+    gain = apart.max()
+    far, near = np.array([-60.0, 0.0]) * gain, np.array([-59.0, -1.0]) * gain
+    leak.chosen(far, near, sensitivity=8 * K**2 / n)
 
 
 def test_a_missing_entry_passes_the_printed_shrinkage():
@@ -106,6 +111,7 @@ def test_a_missing_entry_passes_the_printed_shrinkage():
     scores = np.array([0.1, math.nan, 0.3])
     assert int(np.argmax(scores)) == 1  # for certain, whatever the noise
     assert module.shrunk(np.array([math.nan, math.inf, -math.inf, 0.5]), 2.0).tolist() == [0.0, 2.0, -2.0, 0.5]
+    leak.event(1.0, 1 / 1000, stated=1.0)  # of 1000 equal scores with noise of one law, each is chosen with probability 1/1000
 
 
 def test_the_printed_choices_spend_a_fraction():

@@ -14,6 +14,7 @@ from dpspec.algorithms.heavy_tailed import dp_trimmed_mean as module
 from dpspec.data.records import Records
 from dpspec.privacy.calibrate import Budget
 from dpspec.spec.model import Estimate
+from tests import leak
 from tests.algorithms.support import plan, study, tunables
 
 PURE = Budget(epsilon="1")
@@ -118,6 +119,7 @@ def test_the_printed_scale_is_not_smooth():
     assert beyond[1] > 0.98
     exact = [trimmed.smooth_bound(v, 50, t, 1.0) for v in (x, y)]
     assert abs(math.log(exact[1] / exact[0])) <= t
+    leak.event(beyond[1], beyond[0], stated=1.0)
 
 
 def test_two_infinite_numbers_make_the_printed_output_nan():
@@ -127,6 +129,8 @@ def test_two_infinite_numbers_make_the_printed_output_nan():
     f, s = trimmed.released(x, 1, 0.5, 0.0, 1.0)
     assert 0 <= f <= 1
     assert 0 < s < 1.001
+    with np.errstate(invalid="ignore"):
+        leak.certain(math.isnan(x[-1] - x[-2]), math.isnan(math.inf - 0.3))  # the neighbour has one infinity: no NaN
 
 
 def test_a_constant_number_of_trimmed_records_keeps_the_noise():

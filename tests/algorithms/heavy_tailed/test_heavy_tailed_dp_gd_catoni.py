@@ -14,6 +14,7 @@ from dpspec.algorithms.heavy_tailed import heavy_tailed_dp_gd_catoni as module
 from dpspec.algorithms.heavy_tailed import robust_gd
 from dpspec.data.records import Records
 from dpspec.privacy.schedule import draws
+from tests import leak
 from tests.algorithms.heavy_tailed.risks import NASTY, Kept, risk, student
 from tests.algorithms.sparse.exact import gaussian_epsilon
 from tests.algorithms.support import plan, study, tunables
@@ -161,6 +162,7 @@ def test_the_printed_budget_is_spent_several_times():
 
     safe, lost, printed = module.published(p, t, Budget(epsilon="1", delta="1/100000"))
     assert safe.epsilon < 1 < 2 < lost.epsilon < printed.epsilon
+    leak.epsilon(exact[2], 1.0, delta)
 
 
 def test_a_batch_with_the_noise_of_all_records_is_not_private():
@@ -173,6 +175,7 @@ def test_a_batch_with_the_noise_of_all_records_is_not_private():
     seen = 1 - (1 - q * norm.sf(c - mu / 2)) ** T
     by_chance = T * norm.sf(c)
     assert math.log((seen - delta) / by_chance) > 7
+    leak.event(seen, by_chance, stated=1.0, delta=delta)
 
 
 def test_no_number_of_steps_looks_at_the_records():
@@ -193,6 +196,7 @@ def test_no_number_of_steps_looks_at_the_records():
         module.run(Records(x, labels), p, t, release)
         counts.append(len(release.seen))
     assert counts == [t.T, t.T]
+    leak.certain(printed(y), printed(other))
 
 
 def test_the_printed_scale_has_more_noise_than_it_saves_bias():

@@ -6,12 +6,14 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from dpspec.algorithms.heavy_tailed import _trimmed as trimmed
 from dpspec.algorithms.heavy_tailed import heavy_tailed_dp_gd_trimmed as module
 from dpspec.data.records import Records
 from dpspec.privacy.calibrate import Budget
 from dpspec.privacy.schedule import draws
+from tests import leak
 from tests.algorithms.heavy_tailed.risks import risk, student
 from tests.algorithms.sparse.exact import gaussian_epsilon
 from tests.algorithms.support import plan, study, tunables
@@ -73,6 +75,23 @@ def test_the_printed_budget_costs_eleven_times_as_much():
     assert gaussian_epsilon(2.0, delta) > 9
     right = math.sqrt(2 * math.log(1 / delta) + 2) - math.sqrt(2 * math.log(1 / delta))
     assert right**2 / 2 + right * math.sqrt(2 * math.log(1 / delta)) == pytest.approx(1.0, rel=1e-12)
+    # The law of the document itself, 4 S sinh(N(0, 1)) sqrt(d T)/epsilon~ with epsilon~ = 2: half of the records at 0 and half at 1, one
+    # replaced, keep S and move the trimmed mean by S. d T = 1000 draws: losses of cells are rounded down, their sum by convolution.
+    each, cell = 2 / (4 * math.sqrt(1000)), 1e-5
+    edges = np.sinh(np.linspace(-7, 7, 14_001))
+
+    def cells(shift: float) -> np.ndarray:
+        z = np.arcsinh(edges - shift)
+        return np.where(z[1:] > 0, norm.sf(z[:-1]) - norm.sf(z[1:]), norm.cdf(z[1:]) - norm.cdf(z[:-1]))
+
+    p, q = cells(each), cells(0.0)
+    at = np.floor(np.log(p / q) / cell).astype(int)
+    mass = np.zeros(1 << 21)
+    np.add.at(mass, at - at.min(), p)
+    whole = np.fft.irfft(np.fft.rfft(mass) ** 1000, len(mass))
+    losses = (np.arange(len(mass)) + 1000 * at.min()) * cell
+    over = losses > 1
+    leak.delta(float((whole[over] * -np.expm1(1 - losses[over])).sum()), delta, 1.0)
 
 
 def test_the_noise_of_the_experiments_is_hundreds_of_ranges():

@@ -15,6 +15,7 @@ from dpspec.privacy.calibrate import Budget
 from dpspec.privacy.mechanisms.smooth_student_vector import SmoothStudentVector
 from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, SecureNoise, StudyNoise
+from tests import leak
 from tests.algorithms.heavy_tailed.risks import risk, student
 from tests.algorithms.support import plan, tunables
 
@@ -215,6 +216,7 @@ def test_the_mean_of_the_largest_radii_is_not_smooth():
     assert spent > 50
     c = stats.norm.isf(1e-5 / 2)  # an event by hand: the output is beyond c of the smaller noise
     assert math.log(2 * stats.norm.sf(c * low / high) / 1e-5) > 10
+    leak.event(2 * stats.norm.sf(c * low / high), 1e-5, stated=1.0, delta=1e-5)
 
 
 def test_the_mean_of_the_smallest_radii_is_steeper_than_beta():
@@ -243,6 +245,7 @@ def test_without_the_diameter_equal_points_have_no_noise():
     lines = module.published(p, tunables(module, p), Budget(epsilon="1", delta="0.00001"))
     assert lines[0].scale == 0
     assert lines[0].epsilon == math.inf
+    leak.certain(*(printed(v, 5, 0.5, 2.0, "largest", past=False) == 0 for v in (x, y)))  # no noise at all, or some
 
 
 def test_the_printed_number_of_blocks_has_too_few_radii():

@@ -20,6 +20,7 @@ from dpspec.privacy.calibrate import Budget
 from dpspec.privacy.schedule import draws
 from dpspec.spec.expr import num
 from dpspec.spec.model import Ball, Box
+from tests import leak
 from tests.algorithms.support import logistic, minimise, plan, study, tunables
 
 PURE = Budget(epsilon="2")
@@ -73,6 +74,9 @@ def test_a_gradient_of_any_length_stays_within_the_channel():
 
             sent = channel.encode(block, 2.0, StudyNoise(0))
             assert np.allclose(np.linalg.norm(sent, axis=1), channel.scale(2.0))
+    # as printed: noise for 1-Lipschitz losses, gradients of (<w, x> - y)^2/2 at w = 0 of the records (3, 4), y = 10 and y = -10, unclipped
+    raw = [-y * np.array([3.0, 4.0]) for y in (10.0, -10.0)]
+    leak.moved(float(np.linalg.norm(raw[0] - raw[1])), 2.0)
 
 
 class NoNoise:

@@ -19,6 +19,7 @@ from dpspec.privacy.calibrate import Budget
 from dpspec.privacy.schedule import draws
 from dpspec.spec.expr import num
 from dpspec.spec.model import Ball, EstimateTheta
+from tests import leak
 from tests.algorithms.support import plan, study, tunables
 
 BUDGET = Budget(epsilon="1", delta="0.00001")
@@ -65,6 +66,8 @@ def test_no_record_moves_a_message_by_more_than_its_sensitivity(report):
         stated = Fraction(draws(tree)[name].draw.mechanism.sensitivity)
         assert largest <= stated**2
         assert largest >= (Fraction(999, 1000) * stated) ** 2
+    far = np.array([6.0, 8.0])  # as printed nothing is clipped: a record of length 10 against 0, noise for unit records
+    leak.moved(float(np.linalg.norm(np.outer(far, far))), math.sqrt(2))
 
 
 @pytest.mark.parametrize("report", ["moments", "records"])
@@ -87,6 +90,7 @@ def test_noise_for_one_part_does_not_cover_the_pair():
     assert one.scale == pytest.approx(classical)
     assert one.epsilon == pytest.approx(exact_epsilon(distance / classical), rel=1e-6)
     assert one.epsilon > 1
+    leak.epsilon(exact_epsilon(distance / sigma), 1.0, 1e-5)
 
 
 class FakeBudget:

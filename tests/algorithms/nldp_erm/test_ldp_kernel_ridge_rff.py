@@ -22,6 +22,7 @@ from dpspec.privacy.schedule import draws
 from dpspec.spec.expr import num
 from dpspec.spec.model import Regress
 from dpspec.tasks import kernel_regression as task
+from tests import leak
 from tests.algorithms.nldp_erm.test_ldp_l1_mean import exact_epsilon
 from tests.algorithms.nldp_erm.test_ldp_mean import Silent, budget
 from tests.algorithms.support import plan, tunables
@@ -62,6 +63,8 @@ def test_no_record_moves_a_message_by_more_than_its_sensitivity():
         assert largest >= Fraction(9, 10) * Fraction(channel.sensitivity) ** 2 or name == "moment"
         spent += (channel.sensitivity / c.scale(name)) ** 2
     assert exact_epsilon(math.sqrt(spent), 1e-6) == pytest.approx(1.0, rel=1e-3)
+    phi = features(np.array([[0.3, 0.4]]), s)[0]  # as printed y is not clipped: y = 10 against -10, noise for |y| <= 1
+    leak.moved(float(np.linalg.norm(10 * phi + 10 * phi)), 2.0)
 
 
 def test_the_printed_noise_is_half_of_what_is_needed():
@@ -71,6 +74,7 @@ def test_the_printed_noise_is_half_of_what_is_needed():
     scale = math.sqrt(2 * math.log(1.25 / (delta / 2))) / (epsilon / 2)
     assert exact_epsilon(2 / scale, delta / 2) > 1.4 * epsilon / 2
     assert exact_epsilon(math.hypot(2 / scale, 2 / scale), delta) > 1.05 * epsilon
+    leak.epsilon(exact_epsilon(math.hypot(2 / scale, 2 / scale), delta), epsilon, delta)
 
 
 def test_products_have_less_noise_than_copies():

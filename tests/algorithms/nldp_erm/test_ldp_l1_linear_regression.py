@@ -19,6 +19,7 @@ from dpspec.privacy.noise import PublicRandomness, StudyNoise
 from dpspec.privacy.schedule import draws
 from dpspec.spec.expr import num
 from dpspec.spec.model import Ball
+from tests import leak
 from tests.algorithms.nldp_erm.test_ldp_l1_mean import exact_epsilon
 from tests.algorithms.nldp_erm.test_ldp_mean import Silent, budget
 from tests.algorithms.support import minimise, plan, squared, tunables
@@ -78,6 +79,8 @@ def test_a_projected_record_is_clipped_and_calibrated_to_the_clip(way):
     assert exact_epsilon(math.sqrt(spent), 1e-6) == pytest.approx(1.0, rel=1e-3)
     phi = np.random.default_rng(2).normal(size=(1000, 50)) / math.sqrt(50)
     assert np.linalg.norm(phi, 2) > 5  # unclipped, two unit records differ by up to twice that
+    v = np.linalg.svd(phi, full_matrices=False)[0][:, 0]  # two unit records, v and -v, as printed
+    leak.moved(float(np.linalg.norm(v @ phi + v @ phi)), 2.0)
 
 
 def test_the_printed_noise_is_half_of_what_is_needed():
@@ -86,6 +89,7 @@ def test_the_printed_noise_is_half_of_what_is_needed():
     scale = math.sqrt(2 * math.log(2.5 / delta)) / (epsilon / 2)
     assert exact_epsilon(2 / scale, delta / 2) > 1.3 * epsilon / 2
     assert exact_epsilon(math.hypot(2 / scale, 2 / scale), delta) == pytest.approx(1.064, abs=0.002)
+    leak.epsilon(exact_epsilon(math.hypot(2 / scale, 2 / scale), delta), epsilon, delta)
 
 
 def test_the_noise_of_copies_is_larger_than_printed():

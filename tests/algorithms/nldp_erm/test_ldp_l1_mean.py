@@ -21,6 +21,7 @@ from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise
 from dpspec.spec.expr import num
 from dpspec.spec.model import Ball, Estimate
+from tests import leak
 from tests.algorithms.nldp_erm.test_ldp_mean import APPROX, NASTY, Silent, budget
 from tests.algorithms.nldp_erm.test_ldp_mean import problem as unrestricted
 from tests.algorithms.support import plan, study, tunables
@@ -149,6 +150,7 @@ def test_an_unclipped_projection_is_not_private():
         distance = np.linalg.norm(g @ v - g @ -v)  # two unit records
         assert distance == pytest.approx(2 * (1 + math.sqrt(1000 / 50)), rel=0.1)
         assert exact_epsilon(distance / scale, 1e-5) > 8
+        leak.epsilon(exact_epsilon(distance / scale, 1e-5), 1.0, 1e-5)
 
 
 def test_the_printed_noise_is_half_of_what_is_needed():
@@ -158,6 +160,7 @@ def test_the_printed_noise_is_half_of_what_is_needed():
     assert printed.scale == pytest.approx(math.sqrt(2 * math.log(1.25e6)))
     assert printed.epsilon == pytest.approx(exact_epsilon(2 * t.B / printed.scale, 1e-6), rel=1e-3)
     assert exact_epsilon(2 / printed.scale, 1e-6) > 1.5  # even for points of the unit ball
+    leak.epsilon(exact_epsilon(2 / printed.scale, 1e-6), 1.0, 1e-6)
 
 
 def test_a_clip_at_the_radius_hits_half_of_the_users():

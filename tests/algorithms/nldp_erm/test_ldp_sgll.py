@@ -17,6 +17,7 @@ from dpspec.data.records import Records
 from dpspec.lang.source import parse_text
 from dpspec.spec.expr import Name
 from dpspec.symbolic.margin import margin_functions
+from tests import leak
 from tests.algorithms.nldp_erm.test_ldp_l1_mean import exact_epsilon
 from tests.algorithms.nldp_erm.test_ldp_mean import Silent
 from tests.algorithms.support import study, tunables
@@ -78,6 +79,8 @@ def test_no_record_moves_a_report_by_more_than_its_sensitivity(release):
     largest = max(sum((a - b) ** 2 for a, b in zip(u, v, strict=True)) for u in ends for v in ends)
     assert largest <= Fraction(channel.sensitivity) ** 2
     assert largest >= Fraction(999, 1000) * Fraction(channel.sensitivity) ** 2
+    far = np.array([6.0, 8.0])  # as printed nothing is clipped: a record of length 10 against its opposite, noise for the unit ball
+    leak.moved(float(np.linalg.norm(far + far)), 2.0)
 
 
 def test_the_report_has_the_exact_profile(release):
@@ -91,6 +94,7 @@ def test_the_printed_copies_spend_otherwise_than_they_say(degree, spent):
     assert exact_epsilon(module.synopsis(1.0, 1e-5, degree), 1e-5) == pytest.approx(spent, abs=1e-3)
     assert exact_epsilon(2 * 0.25 / math.sqrt(2 * math.log(5e5)), 2.5e-6) == pytest.approx(0.366, abs=2e-3)
     assert exact_epsilon(module.synopsis(5.0, 1e-5, 1), 1e-5) > 5
+    leak.epsilon(exact_epsilon(module.synopsis(5.0, 1e-5, 1), 1e-5), 5.0, 1e-5)
 
 
 # ---------------------------------------------------------------------------------------------------------------- gradients

@@ -29,6 +29,7 @@ from dpspec.privacy.noise import StudyNoise
 from dpspec.privacy.schedule import draws
 from dpspec.spec.expr import evaluate, num
 from dpspec.spec.model import Ball, Reals
+from tests import leak
 from tests.algorithms.support import logistic, minimise, plan, study, tunables
 
 MODULES = [laplace, bit, genprot]
@@ -176,6 +177,7 @@ def test_the_printed_bit_is_not_private():
     p = problem(1000)
     (one,) = bit.published(p, tunables(bit, p), Nominal())
     assert one.epsilon == pytest.approx(1.046, abs=1e-3)
+    leak.epsilon(losses(0.5)[1], 0.5)
 
 
 class Nominal:

@@ -17,6 +17,7 @@ from dpspec.data.records import Records
 from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise
 from dpspec.tasks.marginals import exact
+from tests import leak
 from tests.algorithms.nldp_erm.test_ldp_mean import Told, budget
 from tests.algorithms.nldp_erm.test_marginals_fourier_ldp import HOSTILE, problem
 from tests.algorithms.support import plan, tunables
@@ -142,6 +143,7 @@ def conjunctions(record: tuple[int, ...], t: int) -> np.ndarray:
 def test_coefficients_without_noise_tell_the_record():
     sent = {conjunctions(r, 2).tobytes() for r in itertools.product((0, 1), repeat=4)}
     assert len(sent) == 16
+    leak.certain(conjunctions((1, 1, 1, 1), 2), conjunctions((1, 1, 1, 0), 2))
 
 
 def test_noise_on_every_coefficient_spends_epsilon_each():
@@ -154,6 +156,7 @@ def test_noise_on_every_coefficient_spends_epsilon_each():
     spent = float((np.abs(ones - zeros) / scales).sum())
     assert spent == pytest.approx(len(ones) * epsilon)
     assert len(ones) == 4 + 6
+    leak.epsilon(spent, epsilon)
 
 
 def test_the_printed_range_is_half_of_the_true_one():
@@ -167,3 +170,4 @@ def test_the_printed_range_is_half_of_the_true_one():
         return -abs(at - value) * epsilon / b
 
     assert log_density(b, b) - log_density(b, -b) == pytest.approx(2 * epsilon)
+    leak.epsilon(log_density(b, b) - log_density(b, -b), epsilon)

@@ -21,6 +21,7 @@ from dpspec.privacy.noise import PublicRandomness, StudyNoise
 from dpspec.spec.expr import num
 from dpspec.spec.model import Answer
 from dpspec.tasks import smooth_queries as task
+from tests import leak
 from tests.algorithms.nldp_erm.test_ldp_mean import Told, budget
 from tests.algorithms.support import plan, tunables
 
@@ -66,6 +67,7 @@ def test_products_without_noise_tell_the_record():
     x = np.random.default_rng(0).uniform(-1, 1, (5, 2))
     sent = np.stack([series.products(x, np.tile(v, (5, 1))) for v in ((0, 1), (1, 0))], axis=1)
     assert sent[:, ::-1] == pytest.approx(x)
+    leak.certain(sent[0], sent[1])
 
 
 def test_the_printed_noise_spends_a_multiple_of_epsilon():
@@ -75,6 +77,7 @@ def test_the_printed_noise_spends_a_multiple_of_epsilon():
     spent = np.abs(one - other).sum()
     assert spent == pytest.approx(8.0)
     assert np.abs(one - other).max() == pytest.approx(2.0)
+    leak.epsilon(float(spent), 1.0)
 
 
 # --------------------------------------------------------------------------------------------------------------- polynomials

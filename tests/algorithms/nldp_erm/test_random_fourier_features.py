@@ -10,6 +10,7 @@ import pytest
 
 from dpspec.algorithms.nldp_erm import random_fourier_features as module
 from dpspec.algorithms.nldp_erm.ldp_kernel_ridge_rff import RADIUS
+from tests import leak
 
 
 @pytest.mark.parametrize(("kernel", "gamma"), [("rbf", 0.7), ("laplacian", 0.4)])
@@ -39,6 +40,7 @@ def test_shifted_cosines_are_longer_than_one_and_pairs_never():
     assert 0.25 < np.mean(lengths > 1) < 0.75
     alone = math.sqrt(2) * np.abs(np.cos(np.linspace(0, math.pi, 1001)))
     assert alone.max() == pytest.approx(math.sqrt(2))  # D = 1: two records at sqrt(2) and -sqrt(2)
+    leak.moved(2 * alone.max(), 2.0)
 
 
 def test_the_printed_scale_estimates_half_of_the_kernel():
@@ -59,6 +61,7 @@ def test_a_bandwidth_of_the_data_is_a_function_of_the_data():
         return float(np.median([abs(a - b) for i, a in enumerate(records[:, 0]) for b in records[:i, 0]]))
 
     assert median(x) != median(y)
+    leak.certain(median(x), median(y))
 
 
 def test_the_frequencies_are_those_of_the_seed_and_the_kernel():

@@ -10,6 +10,7 @@ import pytest
 from dpspec.algorithms import second_order
 from dpspec.algorithms.nonconvex_erm import dp_gd_so as module
 from dpspec.privacy.schedule import draws
+from tests import leak
 from tests.algorithms.nonconvex.saddles import answered, mixed, planned, still
 from tests.algorithms.nonconvex.test_dp_gld import metered
 from tests.algorithms.nonconvex.test_dp_pgd_nonconvex import sample
@@ -93,6 +94,10 @@ def test_no_iterate_leaves_the_ball():
     module.run(sample(60, 2), replace(p, oracle=spy), t, release)
     assert len(points) == 8
     assert max(np.linalg.norm(w) for w in points) <= 0.1 * (1 + 1e-12)
+    # as printed: a ball of radius 1/100, where the step for a vertex is alpha/(2 D^2 M) = 1250 of the way to it; (<w, x> - y)^2/2, d = 1
+    w, lipschitz = 1 / (2 * 0.02**2) * 0.01, 1 + 0.01
+    one, other = ((w * x - y) * x for x, y in ((1.0, -1.0), (1 / (2 * w), 1.0)))
+    leak.moved(abs(one - other), 2 * lipschitz)
 
 
 def test_the_curvature_step_gains_a_sixth():

@@ -13,6 +13,7 @@ from dpspec.algorithms.nonconvex_erm import dp_gd_sosp as module
 from dpspec.data.records import Records
 from dpspec.measures.second_order import negative_curvature, second_order_stationarity
 from dpspec.privacy.schedule import draws
+from tests import leak
 from tests.algorithms.nonconvex.saddles import answered, mixed, planned, still, trial
 from tests.algorithms.nonconvex.test_dp_gld import metered
 from tests.algorithms.nonconvex.test_dp_pgd_nonconvex import sample, spent
@@ -82,6 +83,7 @@ def test_a_selection_whose_hessians_are_not_counted_overspends():
     T = 1
     assert real(0.5 + 0.5 * (T + 1) / T) > real(1.0) * 1.2
     assert real(0.5 + 2 * 0.5 * (T + 1) / T) > 1.2
+    leak.epsilon(real(0.5 + 2 * 0.5 * (T + 1) / T), e, delta)
 
 
 def test_an_exact_choice_tells_neighbours_apart():
@@ -92,6 +94,7 @@ def test_an_exact_choice_tells_neighbours_apart():
     values = [module.violation(Records(np.array([[1.0], [1.0]]), np.array([label, 0.1])), p, t, at) for label in (0.1, 0.32)]
     assert (values[0] <= 1) != (values[1] <= 1)
     assert abs(values[0] - values[1]) <= module.score_sensitivity(p, t)
+    leak.certain(values[0] <= 1, values[1] <= 1, given="the iterates")
 
 
 def test_the_released_point_is_a_function_of_the_draws():

@@ -15,6 +15,7 @@ from dpspec.data.records import Records
 from dpspec.measures.gradient import gradient_norm
 from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise
+from tests import leak
 from tests.algorithms.nonconvex.test_dp_pgd_nonconvex import rho, sample, spent
 from tests.algorithms.support import minimise, plan, tunables
 
@@ -117,6 +118,7 @@ def test_the_constant_of_the_step_decides_the_privacy():
         c = rho(e, delta) * log / e**2
         assert spent(1 / math.sqrt(2 * c * e * e / log), delta) <= e
     assert rho(50.0, delta) * log / 2500 < 0.13 < rho(1.0, delta) * log  # it has to fall
+    leak.epsilon(spent(1 / math.sqrt(2 / log), delta), 1.0, delta)
 
 
 def test_a_wrong_well_is_not_left_at_the_temperature_of_4_20():

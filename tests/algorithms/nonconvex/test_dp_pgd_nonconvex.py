@@ -25,6 +25,7 @@ from dpspec.privacy.noise import PublicRandomness
 from dpspec.spec.expr import Num
 from dpspec.spec.model import Ball, Reals
 from dpspec.symbolic.certify import certify
+from tests import leak
 
 SPEC = """analysis "stationary"
 data
@@ -171,6 +172,7 @@ def test_a_line_search_on_the_data_tells_neighbours_apart():
         return count
 
     assert halvings(1.0) != halvings(-1.0)
+    leak.certain(halvings(1.0), halvings(-1.0), given="the noisy gradient")
 
 
 def test_delta_above_one_over_n_publishes_records():
@@ -193,6 +195,7 @@ def test_the_printed_square_of_rho_overspends():
         assert spent(1 / (math.sqrt(2) * rho(e, 1e-4)), 1e-4) == pytest.approx(real, rel=5e-3)
         assert spent(1 / math.sqrt(2 * rho(e, 1e-4)), 1e-4) < e
     assert spent(1 / (math.sqrt(2) * rho(1.0, 1e-4)), 1e-4) < 0.2  # for rho < 1 it adds too much
+    leak.epsilon(spent(1 / (math.sqrt(2) * rho(10.0, 1e-4)), 1e-4), 10.0, 1e-4)
 
 
 def test_smoothness_in_the_place_of_the_lipschitz_constant_overspends():
@@ -200,16 +203,19 @@ def test_smoothness_in_the_place_of_the_lipschitz_constant_overspends():
     c = certify(parse_expr(SIGMOID), over=Reals(), x=ball, y=finite(-1, 1), names={"d": Fraction(2)})
     assert (c.lipschitz, c.smooth) == (0.25, pytest.approx(math.sqrt(3) / 18))
     assert spent(c.smooth / c.lipschitz / math.sqrt(2 * rho(2.0, 1e-4)), 1e-4) == pytest.approx(4.5, abs=0.1)
+    leak.epsilon(spent(c.smooth / c.lipschitz / math.sqrt(2 * rho(2.0, 1e-4)), 1e-4), 2.0, 1e-4)
 
 
 def test_the_printed_root_is_epsilon_itself():
     assert spent(1 / (math.sqrt(2) * 1.0), 1e-4) == pytest.approx(5.77, rel=2e-3)
+    leak.epsilon(spent(1 / math.sqrt(2), 1e-4), 1.0, 1e-4)
 
 
 def test_the_expansion_for_small_epsilon_overspends_at_ten():
     """s^2 = 8 G^2 T log(1/delta)/(n epsilon)^2 is sqrt(2 log(1/delta))/epsilon of the sensitivity 2 G/n and T = 1."""
     for e, real in ((5.0, 4.57), (10.0, 10.8)):
         assert spent(math.sqrt(2 * math.log(1e4)) / e, 1e-4) == pytest.approx(real, rel=5e-3)
+    leak.epsilon(spent(math.sqrt(2 * math.log(1e4)) / 10, 1e-4), 10.0, 1e-4)
 
 
 def test_no_constant_serves_every_epsilon():
@@ -218,6 +224,7 @@ def test_no_constant_serves_every_epsilon():
     assert spent(math.sqrt(12 * log) / 2 / 50, 1e-4) == pytest.approx(79.8, rel=5e-3)
     for e in (0.1, 1.0, 10.0, 50.0):
         assert spent(math.sqrt((8 + 4 * e / log) * log) / 2 / e, 1e-4) <= e
+    leak.epsilon(spent(math.sqrt(12 * log) / 2 / 50, 1e-4), 50.0, 1e-4)
 
 
 # ------------------------------------------------------------------------------------------------------------- the bounds

@@ -6,12 +6,14 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 from dpspec.algorithms.nonconvex_erm import _saddles as saddles
 from dpspec.algorithms.nonconvex_erm import dp_str as module
 from dpspec.measures.second_order import second_order_stationarity
 from dpspec.privacy.schedule import draws
+from tests import leak
 from tests.algorithms.nonconvex.saddles import mixed, planned, trial
 from tests.algorithms.nonconvex.test_dp_gld import metered
 from tests.algorithms.nonconvex.test_dp_pgd_nonconvex import spent
@@ -40,6 +42,9 @@ def test_both_releases_of_a_step_are_charged():
 
     alone = calibrate(Repeat(tree.body.parts[0], 6), Budget(epsilon="1", delta="0.000001"))
     assert alone.scale("gradient") < 0.9 * c.scale("gradient")
+    # batches that hold all records, noise for the gradients alone and Hessians of the same multiplier beside them: sqrt(2) times the mu
+    mu = brentq(lambda m: leak.gaussian_delta(m, 1.0) - 1e-6, 0.01, 5.0)
+    leak.epsilon(leak.gaussian_epsilon(math.sqrt(2) * mu, 1e-6), 1.0, 1e-6)
 
 
 def test_the_printed_noise_lacks_the_number_of_steps():
@@ -54,6 +59,7 @@ def test_the_printed_noise_lacks_the_number_of_steps():
     assert real[2000] > 1.2
     assert real[20_000] == pytest.approx(4.5, rel=0.05)
     assert all(b > a * 1.3 for a, b in zip(list(real.values()), list(real.values())[1:], strict=False))
+    leak.epsilon(real[20_000], 1.0, delta)
 
 
 def test_a_small_batch_with_the_printed_noise_gives_a_record_away():
@@ -64,6 +70,7 @@ def test_a_small_batch_with_the_printed_noise_gives_a_record_away():
     found = stick(s * b / 2, b / n, 1.0)
     assert found == pytest.approx(1.7e-5, rel=0.05)
     assert found > 9 * delta
+    leak.delta(found, delta, 1.0)
 
 
 def test_a_multiplier_below_its_least_is_refused():

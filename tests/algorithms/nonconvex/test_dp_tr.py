@@ -13,6 +13,7 @@ from dpspec.algorithms.nonconvex_erm import dp_tr as module
 from dpspec.data.records import Records
 from dpspec.measures.second_order import second_order_stationarity
 from dpspec.privacy.schedule import draws
+from tests import leak
 from tests.algorithms.nonconvex.saddles import answered, mixed, planned, spent_by, still, trial
 from tests.algorithms.nonconvex.test_dp_gld import metered
 from tests.algorithms.nonconvex.test_dp_pgd_nonconvex import SIGMOID, sample
@@ -45,6 +46,7 @@ def test_hessians_that_are_not_counted_double_what_is_spent():
     alone = c.scale("gradient") / math.sqrt(2)  # the plan halves the budget
     assert spent_by([s] * T, [alone] * T, 1e-6) == pytest.approx(1, rel=1e-6)
     assert spent_by([s] * 2 * T, [alone] * 2 * T, 1e-6) > 1.45
+    leak.epsilon(spent_by([s] * 2 * T, [alone] * 2 * T, 1e-6), 1.0, 1e-6)
 
 
 def test_a_stop_by_exact_quantities_tells_neighbours_apart():
@@ -54,6 +56,7 @@ def test_a_stop_by_exact_quantities_tells_neighbours_apart():
         abs(float(p.oracle.gradient(np.zeros(1), Records(np.array([[1.0], [1.0]]), np.array([label, 1.0])))[0])) for label in (-1, 1)
     ]
     assert (lengths[0] <= 0.1) != (lengths[1] <= 0.1)
+    leak.certain(lengths[0] <= 0.1, lengths[1] <= 0.1)
 
 
 def test_the_released_point_is_a_function_of_the_draws():

@@ -19,6 +19,7 @@ from dpspec.lang.source import parse_expr, parse_text
 from dpspec.spec.expr import Num
 from dpspec.spec.model import Ball, Reals
 from dpspec.symbolic.certify import certify
+from tests import leak
 from tests.algorithms.nonconvex.test_dp_gld import metered
 from tests.algorithms.nonconvex.test_dp_pgd_nonconvex import SIGMOID, SPEC, sample
 
@@ -137,6 +138,7 @@ def test_the_printed_sensitivity_lacks_the_radius():
 
     assert with_others(1.0) == pytest.approx(10, rel=1e-3)
     assert with_others(20.0) <= 0.5 + 1e-9
+    leak.epsilon(float(ratios[1.0]), 1.0)
 
 
 def test_the_concave_loss_is_lipschitz_on_a_ball_alone():

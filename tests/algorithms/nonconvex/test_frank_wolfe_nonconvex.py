@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.stats import binom
 
 from dpspec.algorithms.nonconvex_erm import dp_fw_l1, dp_fw_l2
 from dpspec.compiler.passes import compile_draft
@@ -20,6 +21,7 @@ from dpspec.lang.source import parse_text
 from dpspec.measures.gradient import frank_wolfe_gap
 from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import PublicRandomness, StudyNoise
+from tests import leak
 from tests.algorithms.nonconvex.test_dp_pgd_nonconvex import SIGMOID, sample
 
 SPEC = """analysis "gaps"
@@ -143,6 +145,13 @@ def test_a_step_beyond_one_leaves_the_set_and_the_lipschitz_constant():
     assert abs(1 - w) > max(abs(1 - v) for v in (-radius, radius))
     draft = drafted("dp-fw-l2", "ball(l2, 0.25)", options="gamma = 2")
     assert any("gamma" in d.message for d in draft.diagnostics if d.severity == "error")
+    # radius 1/100, T = 3: the third gradient is read at 16.6, of (<w, x> - y)^2/2 whose slopes on the set are at most 1.01
+    radius, w = 0.01, 0.0
+    gamma = math.sqrt(2 / (3 * (2 * radius) ** 2))
+    for vertex in (-radius, radius):
+        w += gamma * (vertex - w)
+    one, other = ((w * x - y) * x for x, y in ((1.0, -1.0), (1 / (2 * w), 1.0)))
+    leak.moved(abs(one - other), 2 * (1 + radius))
 
 
 def test_the_printed_bound_is_too_small_for_small_sets():
@@ -178,11 +187,13 @@ def test_the_printed_sensitivity_of_a_score_is_divided_by_epsilon():
     one, other = [-20.0, 1.0], [-19.0, 0.0]
     assert math.log(choice(other, 4.0, 1 / 4)[0] / choice(one, 4.0, 1 / 4)[0]) == pytest.approx(16, abs=0.01)
     assert math.log(choice(other, 4.0, 1.0)[0] / choice(one, 4.0, 1.0)[0]) == pytest.approx(4, abs=0.01)
+    leak.chosen(one, other, sensitivity=1 / 4, stated=4.0)
 
 
 def test_half_of_the_sensitivity_doubles_the_loss_of_a_choice():
     """A vertex that is far behind comes nearer by 2 G R/n = 1 and the best one falls by as much."""
     assert math.log(choice([-39.0, 0.0], 1.0, 0.5)[0] / choice([-40.0, 1.0], 1.0, 0.5)[0]) == pytest.approx(2.0, abs=0.01)
+    leak.chosen([-40.0, 1.0], [-39.0, 0.0], sensitivity=0.5)
 
 
 def test_the_gradient_of_a_squared_residual_has_its_factor_of_two():
@@ -196,6 +207,7 @@ def test_the_gradient_of_a_squared_residual_has_its_factor_of_two():
     one, other = (p.objective.data_gradient(w, Records(x, np.ones(1))) for x in sides)
     assert 2 * 2 < 5.19 < np.linalg.norm(one - other) <= 2 * p.loss.lipschitz
     assert np.linalg.norm(one - other) / 2 <= dp_fw_l2.mean_sensitivity(p)
+    leak.moved(float(np.linalg.norm(one - other)), 2 * 2)
 
 
 def test_a_score_of_a_squared_residual_moves_by_four_times_the_print():
@@ -208,6 +220,7 @@ def test_a_score_of_a_squared_residual_moves_by_four_times_the_print():
     assert 8.0 <= dp_fw_l1.sensitivity(p, t) <= 8.0 * (1 + 1e-5)
     # far behind by 160 sensitivities of the print, then nearer by 8/n while the best one falls by as much
     assert math.log(choice([-152.0, -8.0], 1.0, 2.0)[0] / choice([-160.0, 0.0], 1.0, 2.0)[0]) == pytest.approx(4.0, abs=0.01)
+    leak.chosen([-160.0, 0.0], [-152.0, -8.0], sensitivity=2.0)
 
 
 def test_advanced_composition_serves_small_budgets_only():
@@ -219,6 +232,12 @@ def test_advanced_composition_serves_small_budgets_only():
         assert math.sqrt(2 * T * log) * each + T * each * math.expm1(each) == pytest.approx(stated, rel=0.02)
     each = 1 / math.sqrt(8 * 100 * log)
     assert math.sqrt(2 * 100 * log) * each + 100 * each * math.expm1(each) < 1
+    # T = 100,000 choices between two candidates that are equal but for the record, at epsilon 600: a binomial on either side
+    T, e = 100_000, 600.0
+    each = e / math.sqrt(8 * T * log)
+    k = np.arange(T + 1)
+    p, q = (binom.logpmf(k, T, 1 / (1 + math.exp(-side * each / 2))) for side in (1, -1))
+    leak.delta(float((np.exp(p) * -np.expm1(np.minimum(e - (p - q), 0))).sum()), 1e-4, e)
 
 
 def test_a_laplace_choice_is_no_eighth_of_a_square():

@@ -12,6 +12,7 @@ from scipy.stats import norm
 from dpspec.algorithms.nonconvex_erm import rrpsgd as module
 from dpspec.measures.gradient import gradient_norm
 from dpspec.privacy.schedule import draws
+from tests import leak
 from tests.algorithms.nonconvex.test_dp_gld import metered, problem
 from tests.algorithms.nonconvex.test_dp_pgd_nonconvex import sample, spent
 from tests.algorithms.support import plan, tunables
@@ -61,6 +62,7 @@ def test_a_multiplier_of_one_lipschitz_constant_overspends():
     sigma = 1 / 0.27  # about epsilon 1 at delta 1e-5, in units of what moves
     assert spent(sigma, 1e-5) < 1.1
     assert spent(sigma / 2, 1e-5) > 2 * spent(sigma, 1e-5)
+    leak.epsilon(spent(sigma / 2, 1e-5), spent(sigma, 1e-5), 1e-5)
 
 
 def test_the_round_is_public_and_late():

@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 from dpspec.algorithms.pairwise import _printed, _stream
 from dpspec.algorithms.pairwise import fb_on_pair_str_c as module
+from tests import leak
 from tests.algorithms.pairwise.streams import RANKING, bound
 from tests.algorithms.pairwise.test_off_pair_c import drafted
 
@@ -58,6 +59,7 @@ def test_the_hidden_chain_breaks_its_guarantee():
     mu = math.sqrt(((_printed.hidden(record + 1, copies, BEGIN, ALPHA, 2 * G) / sigma) ** 2).sum())
     spent = norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
     assert spent > 1000 * delta
+    leak.delta(spent, delta, epsilon)
 
 
 def test_secret_coins_do_not_save_the_hidden_chain():
@@ -76,6 +78,7 @@ def test_secret_coins_do_not_save_the_hidden_chain():
     threshold = 6.0  # without the record the statistic exceeds it with probability 1e-9
     with_it, without = norm.cdf(mu - threshold) / stays, norm.sf(threshold)
     assert with_it - math.exp(epsilon) * without > 100 * delta
+    leak.delta(with_it - math.exp(epsilon) * without, delta, epsilon)
 
 
 def test_the_lemma_fails_for_a_first_in_first_out_buffer():

@@ -28,6 +28,7 @@ from dpspec.spec.model import Ball
 from dpspec.symbolic.certify import certify
 from dpspec.symbolic.pair_loss import pair_loss
 from dpspec.tasks import minimise_pairwise as task
+from tests import leak
 
 RANKING = "log(1 + exp(-(y1 - y2)*<w, x1 - x2>))"
 SPEC = """analysis "pairs"
@@ -376,11 +377,13 @@ def test_raw_features_break_the_printed_sensitivity():
         ends.append(float(meter.seen[0][0]))
     assert 2 * 2 * 2001 / (40 * n / 2 + 40) < 1  # 2 S/(A t) at the first step that reads it
     assert abs(ends[0] - ends[1]) > printed_sensitivity(p, 40.0, 2.0)
+    leak.moved(abs(ends[0] - ends[1]), printed_sensitivity(p, 40.0, 2.0))
 
 
 def test_the_classical_calibration_fails_at_large_epsilon():
     e, delta, sigma = 10.0, 1e-5, math.sqrt(2 * math.log(1.25 / 1e-5)) / 10
     assert norm.cdf(1 / (2 * sigma) - e * sigma) - math.exp(e) * norm.cdf(-1 / (2 * sigma) - e * sigma) > delta
+    leak.delta(leak.gaussian_delta(1 / sigma, e), delta, e)
 
 
 def test_delta_of_one_over_n_publishes_a_record():

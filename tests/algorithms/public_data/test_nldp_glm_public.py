@@ -22,6 +22,7 @@ from dpspec.privacy.calibrate import Budget
 from dpspec.privacy.schedule import draws
 from dpspec.spec.expr import Name
 from dpspec.spec.model import EstimateTheta
+from tests import leak
 from tests.algorithms.support import Silent, plan, study, tunables
 
 BUDGET = Budget(epsilon="1", delta="0.00001")
@@ -74,6 +75,8 @@ def test_no_record_moves_a_message_by_more_than_its_sensitivity():
         stated = Fraction(planned[name].sensitivity)
         assert largest <= stated**2
         assert largest >= (Fraction(999, 1000) * stated) ** 2
+    far = np.array([6.0, 8.0])  # as printed nothing is clipped: a record of length 10 against 0, noise for |x| <= r = 2
+    leak.moved(float(np.linalg.norm(np.outer(far, far))), math.sqrt(2) * 4)
 
 
 class NoNoise:

@@ -21,6 +21,7 @@ from dpspec.lang.source import parse_text
 from dpspec.privacy.calibrate import Budget
 from dpspec.privacy.schedule import draws
 from dpspec.spec.model import EstimateTheta
+from tests import leak
 from tests.algorithms.support import Silent, plan, study, tunables
 
 BUDGET = Budget(epsilon="1", delta="0.00001")
@@ -115,6 +116,8 @@ def test_a_response_outside_the_model_stays_within_the_sensitivity():
     largest = max(sum((a - b) ** 2 for a, b in zip(u, v, strict=True)) for u in sent for v in sent)
     assert largest <= Fraction(channel.sensitivity) ** 2
     assert largest >= (Fraction(999, 1000) * Fraction(channel.sensitivity)) ** 2
+    # as printed y is not clipped: y = 100 against -100 at |x| = 1/2, noise for |x (y - y0)| <= r tau
+    leak.moved(0.5 * 200, channel.sensitivity)
 
 
 class NoNoise:

@@ -14,7 +14,9 @@ from dpspec.algorithms.sparse import _central as central
 from dpspec.algorithms.sparse import dp_iht_subgaussian, dp_iht_truncated
 from dpspec.data.records import Records
 from dpspec.privacy.calibrate import Budget
+from tests import leak
 from tests.algorithms.sparse.exact import Exact, wide
+from tests.algorithms.sparse.test_peeling import printed_scale
 from tests.algorithms.support import plan, sparse_regression, study, tunables
 
 
@@ -52,6 +54,12 @@ def test_the_sensitivity_of_a_step_is_attained_and_never_exceeded(kept, neighbou
     worst = max(float(np.abs(a - b).max()) for a in images for b in others)
     assert worst == pytest.approx(lam, rel=1e-9)
     assert worst <= lam
+    # as printed w_1 is any vector near theta: with 10,000 entries of 1/100 it has length 1 and |w|_1 = 100, where lam takes 1 (one is kept)
+    w = np.full(10_000, 0.01)
+    x = np.ones((2, 10_000))
+    x[1, -1] = -1.0
+    one, other = (central.least_squares_gradient(row[None], np.array([-1.0]), w, 1.0, 1.0) for row in x)
+    leak.epsilon(float(np.abs(one - other).max()) / 4 / printed_scale(1, 1.0, 1e-5), 1.0)
 
 
 def test_raw_batches_have_no_sensitivity():
@@ -68,6 +76,7 @@ def test_raw_batches_have_no_sensitivity():
     ours = [w - t.eta * central.least_squares_gradient(z, y, w, t.K, t.K) for z in (x, other)]
     assert np.abs(raw[0] - raw[1]).max() > 1000 * lam
     assert np.abs(ours[0] - ours[1]).max() <= lam
+    leak.epsilon(float(np.abs(raw[0] - raw[1]).max()) / lam / printed_scale(2, 1.0, 1e-5), 1.0)  # of the Laplace noise of one value
 
 
 def test_one_threshold_for_two_clips_is_too_small():
@@ -84,6 +93,9 @@ def test_one_threshold_for_two_clips_is_too_small():
     assert moved == pytest.approx(24 / n)
     assert 2 * 1**2 * (math.sqrt(1) + 1) / n == pytest.approx(4 / n)
     assert moved <= dp_iht_subgaussian.sensitivity(p, t) <= moved * 1.001
+    # K_x = 100: a record moves by 2 K_x (K_x + 1)/n what the formula for K = 1 allows 4 eta/n; a released value has Laplace noise for that
+    a, b = (central.least_squares_gradient(np.array([[100.0, s * 100.0]]), np.array([-1.0]), w, 100, 1) for s in (1, -1))
+    leak.epsilon(float(np.abs(a - b).max()) / 4 / printed_scale(1, 1.0, 1e-5), 1.0)
 
 
 @pytest.mark.parametrize("data", ["full", "split"])
@@ -116,6 +128,8 @@ def test_nan_and_infinity_are_harmless():
     expected = clean.T @ (clean @ w - np.array([1.0, 0.0, 1.0])) / 3
     assert np.allclose(central.least_squares_gradient(x, y, w, 2.0, 2.0), expected)
     assert np.allclose(central.least_squares_gradient(csr_array(x), y, w, 2.0, 2.0), expected)
+    printed = [np.sign(z) * np.minimum(np.abs(z), 2.0) for z in (x[2:], x)]  # neighbours of the zero-out kind
+    leak.certain(*(bool(np.isnan(z).any()) for z in printed))
 
 
 def test_batches_refuse_records_that_come_and_go():

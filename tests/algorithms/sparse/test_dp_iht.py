@@ -18,6 +18,7 @@ from dpspec.privacy.meter import Release
 from dpspec.privacy.noise import StudyNoise
 from dpspec.spec.expr import Num
 from dpspec.spec.model import Ball, Reals, Simplex, Sparse
+from tests import leak
 from tests.algorithms.sparse.exact import Exact, gaussian_delta, wide
 from tests.algorithms.support import logistic, minimise, plan, squared, study, tunables
 
@@ -66,6 +67,7 @@ def test_gradients_of_the_printed_loss_exceed_g():
     ours = [dp_iht.clipped_gradient(r, w, p, 1.0, tuple(dp_iht.row_norms(x) for x, _ in dp_iht._blocks(r))) for r in (one, other)]
     assert np.linalg.norm(ours[0] - ours[1]) == pytest.approx(2 / n)
     assert np.linalg.norm(ours[0] - ours[1]) <= dp_iht.sensitivity(p, t)
+    leak.moved(float(np.linalg.norm(unclipped[0] - unclipped[1])), 2 / n)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 1e300])
@@ -140,6 +142,7 @@ def test_normalising_by_the_data_moves_every_record():
     assert np.mean(np.abs(scaled[0] - scaled[1]) > 1e-6) > 0.9
     fixed = [z * np.minimum(1.0, 1.0 / np.maximum(np.abs(z), 1e-300)) for z in (x, other)]
     assert np.count_nonzero(np.abs(fixed[0] - fixed[1]) > 1e-12) == 0  # a fixed norm clip: the replaced record alone could differ
+    leak.moved(float(np.abs(scaled[0].mean() - scaled[1].mean())), 1 / 50)
 
 
 def test_no_tunable_looks_at_the_records():

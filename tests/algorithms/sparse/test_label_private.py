@@ -13,6 +13,7 @@ from dpspec.algorithms.sparse import _labels as shared
 from dpspec.algorithms.sparse import label_ldp_iht, label_ldp_lasso, nldp_sparse_linear_regression
 from dpspec.data.records import Records
 from dpspec.privacy.calibrate import Budget
+from tests import leak
 from tests.algorithms.sparse.exact import Exact, gaussian_delta, gaussian_epsilon, wide
 from tests.algorithms.support import plan, sparse_regression, study, tunables
 
@@ -45,6 +46,7 @@ def test_the_thesis_noise_spends_far_more_than_stated(k, stated, spent):
     ours = plan(label_ldp_iht, p, t, budget)
     assert gaussian_delta(2 * t.y_clip / ours.scale("label"), stated) <= delta * (1 + 1e-9)
     assert gaussian_delta(2 * t.y_clip / ours.scale("label"), stated) >= 0.99 * delta
+    leak.epsilon(true, stated, delta)
 
 
 def test_the_classical_label_noise_fails_at_large_epsilon():
@@ -57,6 +59,8 @@ def test_the_classical_label_noise_fails_at_large_epsilon():
         t = tunables(label_ldp_iht, p, y_clip=3)
         ours = plan(label_ldp_iht, p, t, Budget(epsilon=str(epsilon), delta="0.00001"))
         assert gaussian_delta(6 / ours.scale("label"), epsilon) <= delta * (1 + 1e-9)
+        if not holds:
+            leak.delta(gaussian_delta(mu, epsilon), delta, epsilon)
 
 
 def test_ten_runs_on_the_same_labels_spend_more():
@@ -75,6 +79,7 @@ def test_ten_runs_on_the_same_labels_spend_more():
     release.reports("label", np.zeros((50, 1)))
     with pytest.raises(PrivacyError, match="DP321"):
         release.reports("label", np.zeros((50, 1)))
+    leak.epsilon(gaussian_epsilon(math.sqrt(10) * mu, delta), 1.0, delta)
 
 
 def test_laplace_reports_have_bounded_density_ratios():

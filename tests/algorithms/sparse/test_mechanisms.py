@@ -14,6 +14,7 @@ from dpspec.privacy.calibrate import Budget, calibrate
 from dpspec.privacy.channels.gaussian_vector import GaussianVector
 from dpspec.privacy.noise import StudyNoise
 from dpspec.privacy.schedule import Draw
+from tests import leak
 from tests.algorithms.sparse.exact import gaussian_delta, gaussian_epsilon
 
 MECHANISMS = ("dp-peeling", "hemisphere", "basic-private-vector")
@@ -30,12 +31,15 @@ def test_the_printed_scale_is_a_factor_two_too_small(stated, spent):
     if stated == 1.0:
         assert c.scale("vector") == pytest.approx(7.461, abs=1e-3)
         assert gaussian_delta(2 / sigma, 1.0) == pytest.approx(1.7e-3, rel=0.03)
+    leak.epsilon(gaussian_epsilon(2 / sigma, delta), stated, delta)
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "holds"), [(1.0, 1e-5, True), (4.0, 1e-5, True), (10.0, 1e-5, False), (12.0, 1e-6, False)])
 def test_the_classical_scale_fails_at_large_epsilon(epsilon, delta, holds):
     mu = epsilon / math.sqrt(2 * math.log(1.25 / delta))
     assert (gaussian_delta(mu, epsilon) <= delta) is holds
+    if not holds:
+        leak.delta(gaussian_delta(mu, epsilon), delta, epsilon)
 
 
 @pytest.mark.parametrize("bad", [[math.nan, 0.5], [math.inf, math.inf], [1.0, -math.inf]])
@@ -47,6 +51,7 @@ def test_a_vector_that_is_not_finite_is_reported_like_zero(bad):
     assert np.isnan(printed).any()
     channel = GaussianVector(2, 1.0)
     assert np.array_equal(channel.encode(np.array(bad), 1.0, StudyNoise(3)), channel.encode(np.zeros(2), 1.0, StudyNoise(3)))
+    leak.certain(bool(np.isnan(printed).any()), False)  # NaN plus noise is NaN, and no finite record gives one
 
 
 def test_vectors_are_scaled_into_the_ball():

@@ -14,6 +14,7 @@ from dpspec.privacy.calibrate import Budget, calibrate
 from dpspec.privacy.mechanisms.peeling import peeling
 from dpspec.privacy.meter import PrivacyError, Release
 from dpspec.privacy.noise import StudyNoise
+from tests import leak
 from tests.algorithms.support import plan, sparse_regression, tunables
 
 
@@ -150,3 +151,4 @@ def test_the_printed_peeling_leaks_more_than_it_states_at_a_large_epsilon() -> N
     losses = (np.arange(size) - s * half) * step
     q = float(whole[losses >= epsilon + 3].sum())
     assert (1 - math.exp(-3)) * q > 4 * delta
+    leak.delta((1 - math.exp(-3)) * q, delta, epsilon)

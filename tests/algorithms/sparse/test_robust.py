@@ -18,6 +18,7 @@ from dpspec.data.records import Records
 from dpspec.numeric import robust
 from dpspec.spec.expr import Num
 from dpspec.spec.model import Sparse
+from tests import leak
 from tests.algorithms.sparse.exact import Exact
 from tests.algorithms.support import logistic, minimise, tunables
 
@@ -65,6 +66,7 @@ def test_the_bare_closed_form_breaks_its_bound():
         assert math.isnan(bare(a, 1.0))
     for a in (1e6, -1e8, 1e-160, math.inf, -math.inf, math.nan):
         assert abs(robust.kernel(np.array([a]), 1.0)[0]) <= robust.supremum(1.0)
+    leak.moved(max(abs(bare(a, 1.0)) for a in np.geomspace(1e6, 2e6, 100)), 2 * limit)  # against a record of 0
 
 
 @pytest.mark.parametrize("beta", [0.05, 2.0, 30.0, 1e4])
