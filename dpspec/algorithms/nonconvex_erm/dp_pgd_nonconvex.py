@@ -44,7 +44,7 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.gradients import mean_sensitivity, noisy_gradient, norm
-from dpspec.algorithms.nonconvex_erm._common import gap, kept, refused
+from dpspec.algorithms.nonconvex_erm._common import TAU, gap, kept, refused, typical
 from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import Vector
 from dpspec.models.door import Door
@@ -82,8 +82,8 @@ CARD = Card(
             minimum=1e-300,
         ),
         "tau": Tunable(
-            "n*strength*sqrt(gap/(2*smoothness*d))/L",
-            "total step length: least 2*gap/tau + S*d*(2 L/(n mu))^2*tau",
+            TAU,
+            "total step length: least predicted error, and no longer than least 2*gap/tau + S*d*(2 L/(n mu))^2*tau, that of the bound",
             minimum=1e-300,
         ),
         "T": Tunable(
@@ -263,12 +263,12 @@ def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str,
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float | None:
-    """Norm of the gradient: the plain bound at the tuning gap. Of a convex loss, or where a Frank-Wolfe gap is expected, none: other
-    methods predict an excess risk or a gap there, and different measures are not compared."""
+    """Norm of the gradient at a mean curvature of S/(6 d) (:func:`dpspec.algorithms.nonconvex_erm._common.typical`). Of a convex loss, or
+    where a Frank-Wolfe gap is expected, none: other methods predict an excess risk or a gap there, and different measures are not compared.
+    """
     if (p.loss is not None and p.loss.convex) or (p.goal is not None and p.goal.measure == "frank-wolfe-gap"):
         return None
-    noise = p.d * calibrated.scale("gradient") ** 2
-    return math.sqrt(2 * t.gap / (t.eta * t.T) + t.smoothness * t.eta * noise)
+    return typical(t.gap, t.smoothness, p.d, t.eta * t.T, t.eta * calibrated.scale("gradient") ** 2)
 
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:
