@@ -38,13 +38,13 @@ LAWS: Final = {
 }
 #: Algorithm: set, measure, grid.
 GRIDS: Final = {
-    "dp-pgd-nonconvex": ("R^d", "gradient-norm", {"eta": times(0.5, 1), "T": times(0.3, 1), "output": ("random", "last")}),
+    "dp-pgd-nonconvex": ("R^d", "gradient-norm", {"eta": times(0.5, 1), "T": times(0.3, 1, 3), "output": ("random", "last")}),
     "rrpsgd": ("R^d", "gradient-norm", {"eta": times(0.5, 1, 2), "b": times(0.5, 1)}),
     "dp-gld": ("R^d", "gradient-norm", {"beta": times(0.3, 1, 3), "output": ("last", "random")}),
     "dp-gd-sosp": ("R^d", "second-order-stationarity", {"T": times(0.3, 1), "share": times(0.3, 1, 3)}),
-    "dp-tr": ("R^d", "second-order-stationarity", {"T": times(0.25, 1), "alpha": times(0.3, 1, 3)}),
+    "dp-tr": ("R^d", "second-order-stationarity", {"T": times(0.25, 1, 3), "alpha": times(0.3, 1, 3)}),
     "dp-str": ("R^d", "second-order-stationarity", {"b": times(0.5, 1, 2), "alpha": times(0.3, 1, 3)}),
-    "dp-fw-l2": ("ball(l2, 2)", "frank-wolfe-gap", {"T": times(0.3, 1), "gamma": times(0.3, 1, 3)}),
+    "dp-fw-l2": ("ball(l2, 2)", "frank-wolfe-gap", {"T": times(0.3, 1, 3), "gamma": times(0.3, 1, 3)}),
     "dp-fw-l1": ("ball(l1, 2)", "frank-wolfe-gap", {"T": times(0.3, 1), "gamma": times(0.3, 1, 3)}),
     "dp-pmd-nonconvex": ("ball(l1, 2)", "mirror-mapping-norm", {"T": times(0.3, 1), "pace": times(0.3, 1)}),
     "dp-gd-so": ("ball(l2, 2)", "frank-wolfe-gap", {"alpha": times(0.1, 0.3, 1)}),

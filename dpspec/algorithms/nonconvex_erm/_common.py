@@ -30,6 +30,16 @@ def typical(gap: float, smooth: float, d: int, tau: float, noise: float) -> floa
     return math.sqrt(2 * gap / tau * math.exp(-smooth * tau / (3 * d)) + smooth * noise / 2)
 
 
+def typical_gap(gap: float, error: float, curve: float, d: int, gamma: float, T: int) -> float:
+    """What the Frank-Wolfe gap is expected to be after T steps of ``gamma``, for a late iterate: no bound.
+
+    ``error``: how much worse than the best vertex a chosen one is under the noise. A drift that noise outweighs is balanced by the pull
+    gamma w of a step at a gap of error |w|/r, half of it at a minimiser half-way out. ``curve``: S Q^2, of which a step of length gamma Q/2
+    in a mean direction sees the d-th part of a quarter. The start is forgotten like exp(-gamma k).
+    """
+    return error / 2 + curve * gamma / (32 * d) + gap * math.exp(-0.75 * gamma * T)
+
+
 def refused(p: Problem) -> str | None:
     """What the gradient methods of this family require of a loss."""
     loss = p.loss

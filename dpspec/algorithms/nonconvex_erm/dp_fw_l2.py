@@ -33,7 +33,7 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.gradients import mean_sensitivity, noisy_gradient
-from dpspec.algorithms.nonconvex_erm._common import gap, kept, refused
+from dpspec.algorithms.nonconvex_erm._common import gap, kept, refused, typical_gap
 from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import constraint_set
 from dpspec.models.door import Door
@@ -70,15 +70,17 @@ CARD = Card(
             "min(w_l2*sqrt(d), w_l1*sqrt(2*log(2*d)), w_linf*d*sqrt(2/pi)) else radius*sqrt(d)", "the Gaussian width of the set, bounded"
         ),
         "T": Tunable(
-            "ceil(max(10, min(n*strength*radius*sqrt(2*smoothness*gap)/(L*width), 3*10^8/(n*d), 1000)))",
-            "least sqrt(2*gap*S*Q^2/T) + width*2*L*sqrt(T)/(n*mu), Q = 2*w_radius; 000: n*epsilon/sqrt((Q^2 + W^2)*log(1/delta))",
+            "ceil(max(10, min(n*strength*radius*sqrt(2*smoothness*gap)/(L*width), (smoothness*radius^2*n*strength/(d*L*width))^(2/3), "
+            "3*10^8/(n*d), 1000)))",
+            "least predicted error, S*radius^2/(2*d*T) + width*L*sqrt(T)/(n*mu), and no more than least sqrt(2*gap*S*Q^2/T) + "
+            "width*2*L*sqrt(T)/(n*mu), that of the bound, Q = 2*w_radius; 000: n*epsilon/sqrt((Q^2 + W^2)*log(1/delta))",
             integer=True,
             minimum=1,
             maximum=1e6,
         ),
         "gamma": Tunable(
-            "min(1, sqrt(gap/(2*T*smoothness*radius^2)))",
-            "least gap/(gamma*T) + S*gamma*Q^2/2; 000: O(.), which may exceed 1",
+            "min(1, max(sqrt(gap/(2*T*smoothness*radius^2)), 4/T))",
+            "least gap/(gamma*T) + S*gamma*Q^2/2, and enough to forget the start; 000: O(.), which may exceed 1",
             minimum=1e-300,
             maximum=1.0,
         ),
@@ -222,8 +224,9 @@ def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str,
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float | None:
-    """The explicit bound without its shares. Only where the gap is what is expected: it is no gradient norm and no excess risk."""
+    """:func:`dpspec.algorithms.nonconvex_erm._common.typical_gap`. Only where the gap is what is expected: it is no gradient norm and no
+    excess risk."""
     if p.goal is None or p.goal.measure != "frank-wolfe-gap":
         return None
     Q = constraint_set(p.task.over, p.facts).diameter(p.d)
-    return float(t.gap / (t.gamma * t.T) + calibrated.scale("gradient") * t.width + t.smoothness * t.gamma * Q**2 / 2)
+    return typical_gap(t.gap, calibrated.scale("gradient") * t.width, t.smoothness * Q**2, p.d, t.gamma, t.T)
