@@ -3,31 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
 from dpspec.algorithms.card import Problem, Tunables
 from dpspec.algorithms.gradients import LARGEST, norm
 from dpspec.algorithms.sets import constraint_set
-
-#: Total step length of noisy gradient steps whose *predicted* error (:func:`typical`) is least, at most that of the least bound,
-#: n mu sqrt(DF/(2 S d))/L: with sigma = 2 L/(n mu), setting the derivative of 2 DF/tau exp(-S tau/(3 d)) + S sigma^2 tau/2 to 0 gives
-#: exp(S tau/(3 d)) = (2/3)(2 DF/(d sigma^2))/tau but for terms of 1/tau, and tau = 6 d/S, one e-fold, stands in the logarithm.
-TAU: Final = (
-    "min(n*strength*sqrt(gap/(2*smoothness*d))/L, 3*d/smoothness*log(1 + smoothness*gap*(n*strength/L)^2/(18*d^2))) "
-    "else n*strength*sqrt(gap/(2*smoothness*d))/L"
-)
-
-
-def typical(gap: float, smooth: float, d: int, tau: float, noise: float) -> float:
-    """What the norm of the gradient is expected to be after steps of the total length ``tau`` with gradient noise whose variance in each
-    direction times the step is ``noise``: no bound.
-
-    The Hessian of a mean of phi(<w, x>, y) has a trace of at most S, so that its eigenvalues are about S/d at most in the mean, not S as a
-    bound has to assume. At curvatures h the gradient shrinks like exp(-h tau), and noise moves it by h noise d/2 squared: S noise/2 at
-    the trace S. Here h = S/(6 d): second derivatives are at their greatest for few records. The sixth was chosen on other laws than those of
-    docs/defaults.md (savage, Cauchy, sigmoid, biweight with other scales, d of 3 to 10, n of 3,000 to 10,000).
-    """
-    return math.sqrt(2 * gap / tau * math.exp(-smooth * tau / (3 * d)) + smooth * noise / 2)
 
 
 def typical_gap(gap: float, error: float, curve: float, d: int, gamma: float, T: int) -> float:

@@ -32,7 +32,7 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.gradients import exact_gradient, mean_sensitivity, steepness
-from dpspec.algorithms.nonconvex_erm._common import TAU, gap, kept, refused, typical
+from dpspec.algorithms.nonconvex_erm._common import gap, kept, refused
 from dpspec.algorithms.objective import Objective
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
@@ -63,7 +63,7 @@ CARD = Card(
             minimum=1e-300,
         ),
         "tau": Tunable(
-            TAU,
+            "n*strength*sqrt(gap/(2*smoothness*d))/L",
             "total step length, as of full batches (dp-pgd-nonconvex)",
             minimum=1e-300,
         ),
@@ -176,8 +176,8 @@ def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str,
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float | None:
-    """Norm of the gradient as dp-pgd-nonconvex predicts it, with the sampling error, and none where that predicts none."""
+    """Norm of the gradient: the bound at the tuning gap, as dp-pgd-nonconvex predicts it, and none where that predicts none."""
     if p.loss is None or p.loss.convex or (p.goal is not None and p.goal.measure == "frank-wolfe-gap"):
         return None
-    each = p.loss.lipschitz**2 / t.b / p.d + calibrated.scale("gradient") ** 2
-    return typical(t.gap, t.smoothness, p.d, t.eta * t.T, t.eta * each)
+    noise = p.loss.lipschitz**2 / t.b + p.d * calibrated.scale("gradient") ** 2
+    return math.sqrt(2 * t.gap / (t.eta * t.T) + t.smoothness * t.eta * noise)
