@@ -16,7 +16,7 @@ def typical_gap(gap: float, error: float, curve: float, d: int, gamma: float, T:
     gamma w of a step at a gap of error |w|/r, half of it at a minimiser half-way out. ``curve``: S Q^2, of which a step of length gamma Q/2
     in a mean direction sees the d-th part of a quarter. The start is forgotten like exp(-gamma k).
     """
-    return error / 2 + curve * gamma / (32 * d) + gap * math.exp(-0.75 * gamma * T)
+    return error / 2 + curve * gamma / (32 * d) + gap * math.exp(-gamma * T / 2)
 
 
 def refused(p: Problem) -> str | None:

@@ -70,21 +70,21 @@ CARD = Card(
             "min(w_l2*sqrt(d), w_l1*sqrt(2*log(2*d)), w_linf*d*sqrt(2/pi)) else radius*sqrt(d)", "the Gaussian width of the set, bounded"
         ),
         "T": Tunable(
-            "ceil(max(10, min(n*strength*radius*sqrt(2*smoothness*gap)/(L*width), (smoothness*radius^2*n*strength/(d*L*width))^(2/3), "
+            "ceil(max(10, min(n*strength*radius*sqrt(2*smoothness*gap)/(L*width), (2*smoothness*radius^2*n*strength/(d*L*width))^(2/3), "
             "3*10^8/(n*d), 1000)))",
-            "least predicted error, S*radius^2/(2*d*T) + width*L*sqrt(T)/(n*mu), and no more than least sqrt(2*gap*S*Q^2/T) + "
+            "least predicted error, S*radius^2/(d*T) + width*L*sqrt(T)/(n*mu), and no more than least sqrt(2*gap*S*Q^2/T) + "
             "width*2*L*sqrt(T)/(n*mu), that of the bound, Q = 2*w_radius; 000: n*epsilon/sqrt((Q^2 + W^2)*log(1/delta))",
             integer=True,
             minimum=1,
             maximum=1e6,
         ),
         "gamma": Tunable(
-            "min(1, max(sqrt(gap/(2*T*smoothness*radius^2)), 4/T))",
+            "min(1, max(sqrt(gap/(2*T*smoothness*radius^2)), 8/T))",
             "least gap/(gamma*T) + S*gamma*Q^2/2, and enough to forget the start; 000: O(.), which may exceed 1",
             minimum=1e-300,
             maximum=1.0,
         ),
-        "tail": Tunable("1/2", "share of the last iterates that the released one is from; 000: all", minimum=1e-6, maximum=1.0),
+        "tail": Tunable("1/4", "share of the last iterates that the released one is from; 000: all", minimum=1e-6, maximum=1.0),
     },
     bounds=(
         Bound(

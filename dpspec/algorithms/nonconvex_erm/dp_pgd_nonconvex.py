@@ -97,9 +97,7 @@ CARD = Card(
         ),
         "eta": Tunable("min(1/smoothness, tau/T)", "step; 000: 1/(2*S)", minimum=0.0, maximum=1e100),
         "tail": Tunable("1/4", "share of the last iterates that the released one is from; 000: all", minimum=1e-6, maximum=1.0),
-        "fall": Tunable(
-            "6", "by what late steps are divided: 2.4 times less noise in what is released; 000: 1", minimum=1.0, maximum=1e6
-        ),
+        "fall": Tunable("6", "by what late steps are divided: 2.4 times less noise in what is released; 000: 1", minimum=1.0, maximum=1e6),
         "late": Tunable("1/2", "share of the steps that are short", minimum=1e-6, maximum=1.0),
     },
     bounds=(
@@ -112,7 +110,12 @@ CARD = Card(
             "plain",
             conditions="output = random, R^d, no l1 or group term; K = ceil(tail*T), C = ceil(late*T), DF the public gap, eta <= 1/S",
             options={"output": "random"},
-            where={"DF": "F(w_0) - F*, at most (public)", "K": "averaged steps, ceil(tail*T)", "C": "short ones, ceil(late*T)", "S": "smoothness"},
+            where={
+                "DF": "F(w_0) - F*, at most (public)",
+                "K": "averaged steps, ceil(tail*T)",
+                "C": "short ones, ceil(late*T)",
+                "S": "smoothness",
+            },
         ),
         Bound(
             "gradient-norm",
@@ -123,7 +126,12 @@ CARD = Card(
             "mapping",
             conditions="output = random; the mapping at step 1/(2 S); K, C, DF as above, eta <= 1/S",
             options={"output": "random"},
-            where={"DF": "F(w_0) - F*, at most (public)", "K": "averaged steps, ceil(tail*T)", "C": "short ones, ceil(late*T)", "h": "longest of the averaged steps times S"},
+            where={
+                "DF": "F(w_0) - F*, at most (public)",
+                "K": "averaged steps, ceil(tail*T)",
+                "C": "short ones, ceil(late*T)",
+                "h": "longest of the averaged steps times S",
+            },
         ),
         Bound(
             "gradient-norm",

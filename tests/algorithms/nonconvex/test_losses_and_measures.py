@@ -181,7 +181,11 @@ AT_ZERO = {
     "second-order-stationarity": ("R^d", "dp-tr", 9 / 16),
     "excess-empirical-risk": ("R^d", "dp-pgd-nonconvex", RHO),
     "excess-population-risk": ("R^d", "dp-pgd-nonconvex", RHO),
-    "gradient-norm over a short ball": ("ball(l2, 1/5)", "dp-pgd-nonconvex", 0.2 / 0.5),  # the mapping: a step of 1/(2 S) ends at the boundary
+    "gradient-norm over a short ball": (
+        "ball(l2, 1/5)",
+        "dp-pgd-nonconvex",
+        0.2 / 0.5,
+    ),  # the mapping: a step of 1/(2 S) ends at the boundary
 }
 
 
