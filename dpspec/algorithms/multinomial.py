@@ -68,7 +68,7 @@ def bounded(s: Vector, cap: float) -> Vector:
     for row in s[1:]:
         square += row * row
     room = (len(s) + 8) * 2.0**-52
-    if 1e-140 < cap and math.sqrt(float(square.max())) <= cap * (1 - room):  # not for NaN
+    if cap > 1e-140 and math.sqrt(float(square.max())) <= cap * (1 - room):  # not for NaN
         return s
     size = np.sqrt(square)
     goal = cap * (1 - 2 * room)

@@ -40,6 +40,11 @@ def kept(t: Tunables) -> int:
     return max(1, math.ceil(float(t.tail) * int(t.T)))
 
 
+def short(t: Tunables) -> int:
+    """How many of the last steps are short."""
+    return max(1, math.ceil(float(t.late) * int(t.T)))
+
+
 def gap(p: Problem) -> float:
     """A public bound of (F + r)(w_0) - min: the range of the loss above its infimum at 0, or the slope times the extent of the set."""
     assert p.loss is not None

@@ -2,9 +2,10 @@
 
     w_{k+1} = prox_eta(w_k - eta_k (grad F(w_k) + e_k)),   e_k ~ N(0, s^2 I), k = 0..T-1;   released: one iterate.
 
-The last C = ceil(late T) steps are eta/fall long, the others eta: long ones go far, also from a saddle point, and the noise that they leave,
-about s sqrt(eta h d/2) in a gradient at curvatures h, short ones bring down by sqrt(fall). F is the mean loss and the ridge, r the l1 and group terms and the set. What is small is the generalised gradient m(w) = (w - prox_g(w -
-g grad F(w)))/g at g = 1/(2 S), S = B + lam the smoothness of F; over R^d without an l1 or group term it is grad F(w).
+The last C = ceil(late T) steps are eta/fall long, the others eta: long ones go far, also from a saddle point, and the noise that they
+leave, about s sqrt(eta h d/2) in a gradient at curvatures h, short ones bring down by sqrt(fall). F is the mean loss and the ridge, r the
+l1 and group terms and the set. What is small is the generalised gradient m(w) = (w - prox_g(w - g grad F(w)))/g at g = 1/(2 S), S = B +
+lam the smoothness of F; over R^d without an l1 or group term it is grad F(w).
 
 Privacy: T Gaussian draws of the mean gradient, each of sensitivity 2 L/n (replace-one; L/n where a record vanishes), the ridge outside;
 they compose exactly. Everything else is post-processing of draws: the iterates, ``output = random`` (an iterate of the last ``tail`` of
@@ -12,8 +13,8 @@ the steps that public randomness picks), ``last``, and ``best-noisy``, the itera
 DF of F(w_0) - F* come from public numbers; nothing is chosen by an exact gradient or value.
 
 Source: 000, section 4.1.1, Algorithm 4.1.16, Theorems 4.1.1 to 4.1.3, Remarks 4.1.1 and 4.1.2. Differences: exact calibration; steps that
-fall (fall = 1: as printed); DF is public (Loss.at_zero, or L times the extent of the set), where the proof balances T by the gap on the data; the true mapping is bounded, not the
-noisy step; the last half of the iterates is drawn from, not all of them.
+fall (fall = 1: as printed); DF is public (Loss.at_zero, or L times the extent of the set), where the proof balances T by the gap on the
+data; the true mapping is bounded, not the noisy step; a late iterate is drawn, not any of them.
 
 Bounds, re-derived, in expectation over noise and choice. R^d, no l1 or group term, eta_k <= 1/S: F(w_{k+1}) <= F(w_k) - eta_k <grad F,
 grad F + e> + S/2 eta_k^2 |grad F + e|^2, so E F falls by eta_k/2 E|grad F|^2 - S/2 eta_k^2 d s^2 a step. Before the last K = ceil(tail T)
@@ -21,18 +22,18 @@ steps it rises by no more than the noise, and summing over those, of length eta/
 
     E |grad F(w_R)|^2 <= 2 DF fall/(eta K) + S eta d s^2 (fall (T - C) + C/fall)/K.                                  (plain)
 
-In general the prox inequality gives (F + r)(w_{k+1}) <= (F + r)(w_k) - eta_k (1 - eta_k S/2) |m~|^2 + eta_k
-<e, m~>, m~ the noisy mapping of step eta_k, and E <e, m~> = E <e, m~ - m> <= E|e|^2, as prox maps are non-expansive and e is independent of
-m. So
+In general the prox inequality gives (F + r)(w_{k+1}) <= (F + r)(w_k) - eta_k (1 - eta_k S/2) |m~|^2 + eta_k <e, m~>, m~ the noisy mapping
+of step eta_k, and E <e, m~> = E <e, m~ - m> <= E|e|^2, as prox maps are non-expansive and e is independent of m. So
 
     E |m~_R|^2 <= (2/(2 - h)) (DF fall/(eta K) + d s^2 (fall (T - C) + C)/K),     |m_R| <= |m~_R| + |e_R|,           (mapping)
 
-with h = eta S, or eta S/fall where K <= C, at a step of h/S or less; the mapping at g is no longer than that at a shorter step, and g |m_g|
-at most eta_k times that at a longer one, so it is at most max(1, h/(S g)) times it. ``best-noisy`` has the shortest noisy step of the K, no longer than their root mean square, and beside it the longest of K
-noises, with probability 1 - 2^-10 at most s (sqrt(d) + sqrt(2 log(1024 K))).
+with h = eta S, or eta S/fall where K <= C, at a step of h/S or less; the mapping at g is no longer than that at a shorter step, and g
+|m_g| at most eta_k times that at a longer one, so it is at most max(1, h/(S g)) times it. ``best-noisy`` has the shortest noisy step of
+the K, no longer than their root mean square, and beside it the longest of K noises, with probability 1 - 2^-10 at most s (sqrt(d) + sqrt(2
+log(1024 K))).
 
-s = 2 L sqrt(T)/(n mu): in the bound (plain) T cancels but for eta T, which is best at n mu sqrt(DF/(2 S d))/L (at fall = 1):
-E|grad F|^2 = O(L sqrt(S DF d)/(n mu)). Short late steps cost the bound a factor of 3, and halve the error and more (docs/defaults.md).
+s = 2 L sqrt(T)/(n mu): in the bound (plain) T cancels but for eta T, which is best at n mu sqrt(DF/(2 S d))/L (at fall = 1): E|grad F|^2 =
+O(L sqrt(S DF d)/(n mu)). Short late steps cost the bound a factor of 3, and halve the error and more (docs/defaults.md).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.gradients import mean_sensitivity, noisy_gradient, norm
-from dpspec.algorithms.nonconvex_erm._common import gap, kept, refused
+from dpspec.algorithms.nonconvex_erm._common import gap, kept, refused, short
 from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import Vector
 from dpspec.models.door import Door
@@ -237,11 +238,6 @@ def schedule(p: Problem, t: Tunables) -> Tree:
     return Repeat(Draw("gradient", Gaussian(mean_sensitivity(p), p.d)), t.T)
 
 
-def short(t: Tunables) -> int:
-    """C: how many of the last steps are short."""
-    return max(1, math.ceil(float(t.late) * int(t.T)))
-
-
 def longest(p: Problem, t: Tunables) -> float:
     """h: the longest of the averaged steps, in units of 1/S."""
     assert p.loss is not None
@@ -289,8 +285,8 @@ def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str,
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float | None:
-    """Norm of the gradient: the plain bound at the tuning gap, without its shares. Of a convex loss, or where a Frank-Wolfe gap is expected, none: other
-    methods predict an excess risk or a gap there, and different measures are not compared."""
+    """Norm of the gradient: the plain bound of equal steps at the tuning gap, without its shares. Of a convex loss, or where a Frank-Wolfe
+    gap is expected, none: other methods predict an excess risk or a gap there, and different measures are not compared."""
     if (p.loss is not None and p.loss.convex) or (p.goal is not None and p.goal.measure == "frank-wolfe-gap"):
         return None
     noise = p.d * calibrated.scale("gradient") ** 2
