@@ -15,6 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from benchmarks.defaults.harness import _study
 from dpspec.spec.diagnostics import SpecError
 
@@ -113,8 +115,13 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def _cell(r: dict[str, Any] | None) -> str:
-    if r is None or r["measured"] is None:
+    if r is None:
         return "-"
+    if r["measured"] is None:
+        slope = np.polyfit(np.log(r["values"]), np.log(r["means"]), 1)[0]
+        ends = r["bounds"]
+        expected = np.polyfit(np.log(r["values"]), np.log(ends), 1)[0] if all(b is not None for b in ends) else None
+        return f"{slope:.2f} ({'-' if expected is None else f'{expected:.2f}'})"
     low, high = r["ci95"]
     expected = r["expected_here"] if r["expected_here"] is not None else r["expected"]
     return f"{r['measured']:.2f} ({low:.2f} to {high:.2f}; {'-' if expected is None else f'{expected:.2f}'})"

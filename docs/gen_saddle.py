@@ -31,7 +31,7 @@ EIGENVALUE: Final = 0.1
 METHODS: Final = {
     "dp-tr": "dp-tr with T = {T}",
     "dp-gd-sosp": "dp-gd-sosp with T = {T}, K = 5",
-    "dp-pgd-nonconvex, last": "dp-pgd-nonconvex with T = {T}, output = last",
+    "dp-pgd-nonconvex, last": "dp-pgd-nonconvex with T = {T}, output = last, fall = 1",
 }
 
 

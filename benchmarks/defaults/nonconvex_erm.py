@@ -42,9 +42,9 @@ GRIDS: Final = {
     "rrpsgd": ("R^d", "gradient-norm", {"eta": times(0.5, 1, 2), "b": times(0.5, 1)}),
     "dp-gld": ("R^d", "gradient-norm", {"beta": times(0.3, 1, 3), "output": ("last", "random")}),
     "dp-gd-sosp": ("R^d", "second-order-stationarity", {"T": times(0.3, 1), "share": times(0.3, 1, 3)}),
-    "dp-tr": ("R^d", "second-order-stationarity", {"T": times(0.25, 1), "alpha": times(0.3, 1, 3)}),
+    "dp-tr": ("R^d", "second-order-stationarity", {"T": times(0.25, 1, 3), "alpha": times(0.3, 1, 3)}),
     "dp-str": ("R^d", "second-order-stationarity", {"b": times(0.5, 1, 2), "alpha": times(0.3, 1, 3)}),
-    "dp-fw-l2": ("ball(l2, 2)", "frank-wolfe-gap", {"T": times(0.3, 1), "gamma": times(0.3, 1, 3)}),
+    "dp-fw-l2": ("ball(l2, 2)", "frank-wolfe-gap", {"T": times(0.3, 1, 3), "gamma": times(0.3, 1, 3)}),
     "dp-fw-l1": ("ball(l1, 2)", "frank-wolfe-gap", {"T": times(0.3, 1), "gamma": times(0.3, 1, 3)}),
     "dp-pmd-nonconvex": ("ball(l1, 2)", "mirror-mapping-norm", {"T": times(0.3, 1), "pace": times(0.3, 1)}),
     "dp-gd-so": ("ball(l2, 2)", "frank-wolfe-gap", {"alpha": times(0.1, 0.3, 1)}),
@@ -54,24 +54,15 @@ GRIDS: Final = {
 SADDLE: Final = "excess-empirical-risk"
 
 
-_PGD = (
-    "Steps and noise balance a public gap of 1/6 (1/24 at the saddle) and the released iterate is one of the last half by coins, which the "
-    "bound needs; the true gap is smaller, so that fewer and shorter steps, or the last iterate, have less noise."
+_STALL = (
+    "The start is a saddle point, stationary (norm 0.001): what is measured is the noise, and a setting that goes nowhere has least of it; "
+    "whether the saddle was left is said by the risk."
 )
-_FW = (
-    "T balances the worst case of the bound, in which every vertex is a diameter away and the noise counts by the width of the ball: a "
-    "third of the steps with longer ones has less noise."
-)
-_TR = "The radius comes from the least alpha at which the bound holds, and T from it; beyond the bound fewer steps on better Hessians do."
-_STALL = " The start is stationary (norm 0.001): what is measured is the noise; whether the saddle was left is said by the risk."
 REASONS: Final = {
-    ("dp-pgd-nonconvex", "outliers"): _PGD,
-    ("dp-pgd-nonconvex", "saddle"): _PGD + _STALL,
-    ("dp-fw-l2", "sigmoid labels"): _FW,
-    ("dp-fw-l2", "saddle"): _FW + _STALL,
-    ("dp-fw-l1", "saddle"): "Every choice moves by a vertex of the ball." + _STALL,
-    ("dp-tr", "outliers"): _TR,
-    ("dp-tr", "saddle"): _TR + _STALL,
+    ("dp-pgd-nonconvex", "saddle"): _STALL,
+    ("dp-fw-l1", "saddle"): "Every choice moves by a vertex of the ball. " + _STALL,
+    ("dp-fw-l2", "saddle"): _STALL,
+    ("dp-tr", "saddle"): _STALL,
 }
 
 

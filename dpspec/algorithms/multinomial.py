@@ -64,9 +64,13 @@ def bounded(s: Vector, cap: float) -> Vector:
     """
     if s.size == 0:
         return s
-    size, room = np.sqrt(np.einsum("kr,kr->r", s, s)), (len(s) + 8) * 2.0**-52
-    if size.max() <= cap * (1 - room):  # not for NaN
+    square = s[0] * s[0]
+    for row in s[1:]:
+        square += row * row
+    room = (len(s) + 8) * 2.0**-52
+    if cap > 1e-140 and math.sqrt(float(square.max())) <= cap * (1 - room):  # not for NaN
         return s
+    size = np.sqrt(square)
     goal = cap * (1 - 2 * room)
     factor = np.where(size > cap * (1 - room), goal / np.where(size > 0, size, 1.0), 1.0)
     finite = np.isfinite(size)

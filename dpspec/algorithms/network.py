@@ -27,7 +27,7 @@ from dpspec.algorithms.sets import ConstraintSet, Vector
 from dpspec.symbolic import network as tree
 from dpspec.symbolic.network_values import function
 
-_BLOCK_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 21
 _CSR_BYTES = 1 << 25
 _DOWN = 1.0 - 2.0**-48
 

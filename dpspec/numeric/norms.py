@@ -192,6 +192,8 @@ def length(v: Vector, norm: Norm = "l2") -> float:
             square = float(flat @ flat)
         if _LOW**2 <= square <= _HIGH**2:
             return math.sqrt(square)
+        if square == 0.0 and not flat.any():  # the start of most methods
+            return 0.0
     return float(lengths(flat[None, :], norm).values[0])
 
 

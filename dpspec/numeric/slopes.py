@@ -14,7 +14,9 @@ from dpspec.numeric.norms import Vector
 def expit(z: Vector) -> Vector:
     """1/(1 + exp(-z)), to a few units in the last place on both sides; below -709, where exp overflows, 0 (the truth is under 1e-307)."""
     with np.errstate(over="ignore"):
-        out: Vector = 1.0 / (1.0 + np.exp(-z))
+        e = np.exp(-z)
+    e += 1.0
+    out: Vector = 1.0 / e
     return out
 
 

@@ -120,10 +120,19 @@ _CURVES: dict[str, Callable[..., Vector]] = {
 }
 
 
+def _one_less_expit(z: Vector) -> Vector:
+    """expit(-z) without turning a sign twice."""
+    with np.errstate(over="ignore"):
+        e = np.exp(z)
+    e += 1.0
+    out: Vector = 1.0 / e
+    return out
+
+
 #: f of the named losses whose values are asked for at many points, as f' in :mod:`dpspec.numeric.slopes`.
 _VALUES: dict[str, Callable[..., Vector]] = {
     "logistic": lambda z: np.logaddexp(0.0, -z),
-    "sigmoid": lambda z: expit(-z),
+    "sigmoid": lambda z: _one_less_expit(z),
     "squared": lambda s: s * s / 2,
     "biweight": lambda s, c: c * c / 6 * (1.0 - (1.0 - np.minimum((s / c) ** 2, 1.0)) ** 3),
     "cauchy": lambda s, c: c * c / 2 * np.log1p((s / c) ** 2),
@@ -142,7 +151,7 @@ def _short(form: Poly, order: int) -> Direct | None:
     if named.family == "residual":
         return lambda u, y: factor * g(u - y, *params)
     if order == 0:
-        return lambda u, y: factor * g(y * u, *params)
+        return (lambda u, y: g(y * u, *params)) if factor == 1.0 else (lambda u, y: factor * g(y * u, *params))
     if order == 1:
         return lambda u, y: (y if factor == 1.0 else factor * y) * g(y * u, *params)
     return lambda u, y: factor * (y * y) * g(y * u, *params)

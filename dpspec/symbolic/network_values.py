@@ -35,27 +35,41 @@ def values(node: Node, inputs: Sequence[Any], y: Vector, order: int) -> Values:
         case Input(place=k):
             return Values(inputs[k], {k: 1.0} if order else {}, {})
         case Sum(terms=terms, constant=c):
-            total: Any = float(c)
+            total: Any = None
             first: dict[int, Any] = {}
             second: dict[tuple[int, int], Any] = {}
             for part, factor in terms:
                 own, f = values(part, inputs, y, order), float(factor)
-                total = total + f * own.value
+                total = _plus(total, f, own.value)
                 for k, g in own.first.items():
-                    first[k] = first[k] + f * g if k in first else f * g
+                    first[k] = _plus(first.get(k), f, g)
                 for ij, h in own.second.items():
-                    second[ij] = second[ij] + f * h if ij in second else f * h
-            return Values(total, first, second)
+                    second[ij] = _plus(second.get(ij), f, h)
+            return Values(float(c) if total is None else total if c == 0 else total + float(c), first, second)
         case Product(left=a, right=b):
             return _product(values(a, inputs, y, order), values(b, inputs, y, order), order)
         case Apply(name=name, inner=inner, params=params):
             return _applied(name, params, values(inner, inputs, y, order), order)
 
 
+def _plus(total: Any, factor: float, value: Any) -> Any:
+    """total + factor*value, each pass over an array that changes nothing left out; None is no total yet."""
+    if total is None:
+        return value if factor == 1.0 else factor * value
+    return total + value if factor == 1.0 else total - value if factor == -1.0 else total + factor * value
+
+
+def _times(a: Any, b: Any) -> Any:
+    """a*b, without a pass over an array where one is the number 1."""
+    if isinstance(a, float) and a == 1.0:
+        return b
+    return a if isinstance(b, float) and b == 1.0 else a * b
+
+
 def _product(a: Values, b: Values, order: int) -> Values:
-    first: dict[int, Any] = {k: g * b.value for k, g in a.first.items()}
+    first: dict[int, Any] = {k: _times(g, b.value) for k, g in a.first.items()}
     for k, g in b.first.items():
-        first[k] = first[k] + a.value * g if k in first else a.value * g
+        first[k] = first[k] + _times(a.value, g) if k in first else _times(a.value, g)
     second: dict[tuple[int, int], Any] = {}
     if order == 2:
         second = {ij: h * b.value for ij, h in a.second.items()}
@@ -70,7 +84,7 @@ def _product(a: Values, b: Values, order: int) -> Values:
 
 def _applied(name: str, params: tuple[Fraction, ...], z: Values, order: int) -> Values:
     g = _outer(name, params, np.asarray(z.value), order)
-    first = {k: g[1] * f for k, f in z.first.items()} if order else {}
+    first = {k: _times(g[1], f) for k, f in z.first.items()} if order else {}
     second: dict[tuple[int, int], Any] = {}
     if order == 2:
         second = {ij: g[1] * h for ij, h in z.second.items()}
@@ -86,15 +100,17 @@ def _outer(name: str, params: tuple[Fraction, ...], z: Any, order: int) -> tuple
     """The value and the derivatives up to ``order`` (the common functions without those that are not asked for)."""
     if name == "power":
         if params[0] == 2:
-            return z * z, 2.0 * z, 2.0
+            return z * z, 2.0 * z if order else None, 2.0
         return array_power(z, params[0])
     if order < 2:  # without the derivatives that are not asked for
         if name == "tanh":
             t = np.tanh(z)
-            return t, 1.0 - t * t
+            return t, 1.0 - t * t if order else None
         if name == "expit":
-            s = 1.0 / (1.0 + np.exp(-z))
-            return s, s * (1.0 - s)
+            s = np.exp(-z)
+            s += 1.0
+            s = 1.0 / s
+            return s, s * (1.0 - s) if order else None
         if name == "softplus":
             return np.logaddexp(0.0, z), 1.0 / (1.0 + np.exp(-z)) if order else None
     return array_unary(name, params, z)

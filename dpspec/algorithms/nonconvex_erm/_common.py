@@ -9,6 +9,16 @@ from dpspec.algorithms.gradients import LARGEST, norm
 from dpspec.algorithms.sets import constraint_set
 
 
+def typical_gap(gap: float, error: float, curve: float, d: int, gamma: float, T: int) -> float:
+    """What the Frank-Wolfe gap is expected to be after T steps of ``gamma``, for a late iterate: no bound.
+
+    ``error``: how much worse than the best vertex a chosen one is under the noise. A drift that noise outweighs is balanced by the pull
+    gamma w of a step at a gap of error |w|/r, half of it at a minimiser half-way out. ``curve``: S Q^2, of which a step of length gamma Q/2
+    in a mean direction sees the d-th part of a quarter. The start is forgotten like exp(-gamma k).
+    """
+    return error / 2 + curve * gamma / (32 * d) + gap * math.exp(-gamma * T / 2)
+
+
 def refused(p: Problem) -> str | None:
     """What the gradient methods of this family require of a loss."""
     loss = p.loss
@@ -28,6 +38,11 @@ def refused(p: Problem) -> str | None:
 def kept(t: Tunables) -> int:
     """Of how many of the last iterates the released one is one."""
     return max(1, math.ceil(float(t.tail) * int(t.T)))
+
+
+def short(t: Tunables) -> int:
+    """How many of the last steps are short."""
+    return max(1, math.ceil(float(t.late) * int(t.T)))
 
 
 def gap(p: Problem) -> float:

@@ -35,10 +35,14 @@ GAP: Final = Tunable("at_zero else 1", "a public bound of F(w_0) - F*; 000: F(w_
 BEND: Final = Tunable("hessian_lipschitz else 1", "the Hessian-Lipschitz constant (without one it is refused)", False, 1e-300, 1e100)
 ZETA: Final = Tunable("0.05", "probability that the noise exceeds what the bound allows for", minimum=1e-12, maximum=0.5)
 #: alpha at which noise of half the budget each, for T = 6 sqrt(rho) DF/alpha^1.5, has the sizes alpha/12 and sqrt(alpha rho)/6.
-ALPHA: Final = (
+_LEAST: Final = (
     "max((24*L*sqrt(12*sqrt(bend)*gap)*(sqrt(d) + 5)/(n*strength))^(4/7), "
-    "(6*hessian_spread*sqrt(12*sqrt(bend)*gap)*(sqrt(2*d) + 5)/(n*strength*sqrt(bend)))^(4/5)) else 0.1"
+    "(6*hessian_spread*sqrt(12*sqrt(bend)*gap)*(sqrt(2*d) + 5)/(n*strength*sqrt(bend)))^(4/5)) else "
 )
+ALPHA: Final = _LEAST + "0.1"
+#: Twice that, for dp-tr. There 3.5 sqrt(rho) DF/alpha^1.5 steps are enough: their noise is sqrt(3.5/6 2^(-3/2)) = 0.454 of the one above,
+#: so that e1 <= 0.454 alpha/24, e2 <= 0.454 sqrt(alpha rho)/(6 sqrt 2) and kappa >= 1/3 - 0.019 - 0.027 = 0.2876 > 1/3.5.
+WIDER: Final = "2*" + _LEAST + "0.2"
 
 
 def vector_noise(scale: float, d: int, eta: float) -> float:

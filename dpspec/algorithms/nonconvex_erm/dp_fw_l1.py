@@ -32,7 +32,7 @@ from dpspec.algorithms import vertices
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
-from dpspec.algorithms.nonconvex_erm._common import gap, kept, refused
+from dpspec.algorithms.nonconvex_erm._common import gap, kept, refused, typical_gap
 from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import constraint_set
 from dpspec.models.door import Door
@@ -216,8 +216,8 @@ def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str,
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float | None:
-    """The explicit bound without its shares. Only where the gap is what is expected: it is no gradient norm and no excess risk."""
+    """As dp-fw-l2 predicts it. Only where the gap is what is expected: it is no gradient norm and no excess risk."""
     if p.goal is None or p.goal.measure != "frank-wolfe-gap":
         return None
-    each = vertices.slack(p, calibrated.scale("vertex"), t.selection) + vertices.curvature(p) * t.gamma / 2
-    return float(t.gap / (t.gamma * t.T) + each)
+    error = vertices.slack(p, calibrated.scale("vertex"), t.selection)
+    return typical_gap(t.gap, error, vertices.curvature(p), p.d, t.gamma, t.T)

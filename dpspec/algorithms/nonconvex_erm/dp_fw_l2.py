@@ -1,22 +1,23 @@
 """Frank-Wolfe on noisy gradients for smooth losses that need not be convex (DP-FW-L2): a point of small Frank-Wolfe gap.
 
-    v_k = a point of the set that minimises <grad F(w_k) + e_k, v>,   e_k ~ N(0, s^2 I);   w_{k+1} = w_k + gamma (v_k - w_k),   k = 0..T-1,
+    v_k = a point of the set that minimises <grad F(w_k) + e_k, v>,   e_k ~ N(0, s^2 I);   w_{k+1} = w_k + gamma_k (v_k - w_k),
 
-from the public point of the set nearest to 0, 0 < gamma <= 1; released is one of the last K = ceil(tail T) iterates, that public randomness
-picks, or the last. The gap of w is max_v <grad F(w), w - v>, F with its ridge.
+k = 0..T-1, from the public point of the set nearest to 0; gamma_k is gamma <= 1, and gamma/fall in the last C = ceil(late T) steps: long
+ones forget the start, short ones move less about the point that they are near. Released is one of the last K = ceil(tail T) iterates, that
+public randomness picks, or the last. The gap of w is max_v <grad F(w), w - v>, F with its ridge.
 
 Privacy: T Gaussian draws of the mean gradient, each of sensitivity 2 L/n (replace-one; L/n where a record vanishes); they compose exactly,
 and vertices and iterates are post-processing. Iterates are convex combinations of points of the set, where L is certified.
 
-Source: 000, section 4.1.2, Algorithm 4.1.17 (4.2.23 is the same), Theorems 4.1.4 and 4.2.13. Differences: exact calibration; gamma <= 1;
-any bounded convex set, symmetric or not; a sharper and explicit bound:
+Source: 000, section 4.1.2, Algorithm 4.1.17 (4.2.23 is the same), Theorems 4.1.4 and 4.2.13. Differences: exact calibration; gamma <= 1; steps
+that fall; any bounded convex set, symmetric or not; a sharper and explicit bound:
 
-    gamma gap(w_k) <= F(w_k) - F(w_{k+1}) + gamma <e_k, v^ - v_k> + S gamma^2 Q^2/2,
+    gamma_k gap(w_k) <= F(w_k) - F(w_{k+1}) + gamma_k <e_k, v^ - v_k> + S gamma_k^2 Q^2/2,
 
 v^ the exact minimiser at w_k, S = B + lam, Q the diameter. v^ is independent of e_k, so E <e_k, v^> = 0, and E <e_k, -v_k> <= s W, W = E
 sup over v of <v, z> the Gaussian width. Summed over the last K, before which F rises by no more than the same terms,
 
-    E gap(w_R) <= DF/(gamma K) + (T/K)(s W + S gamma Q^2/2).
+    E gap(w_R) <= DF fall/(gamma K) + s W (fall (T - C) + C)/K + S gamma Q^2/2 (fall (T - C) + C/fall)/K.
 
 W is at most the least of |v|_2 sqrt(d), |v|_1 sqrt(2 log(2 d)) and |v|_inf d sqrt(2/pi) over the set (the maxima of |z|_2, |z|_inf and
 |z|_1 in expectation), so over an l1 ball it grows with log(d) alone.
@@ -33,7 +34,7 @@ from dpspec.algorithms.card import Bound, Card, Fault, Need, Problem, Source, Tu
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
 from dpspec.algorithms.gradients import mean_sensitivity, noisy_gradient
-from dpspec.algorithms.nonconvex_erm._common import gap, kept, refused
+from dpspec.algorithms.nonconvex_erm._common import gap, kept, refused, short, typical_gap
 from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import constraint_set
 from dpspec.models.door import Door
@@ -70,32 +71,37 @@ CARD = Card(
             "min(w_l2*sqrt(d), w_l1*sqrt(2*log(2*d)), w_linf*d*sqrt(2/pi)) else radius*sqrt(d)", "the Gaussian width of the set, bounded"
         ),
         "T": Tunable(
-            "ceil(max(10, min(n*strength*radius*sqrt(2*smoothness*gap)/(L*width), 3*10^8/(n*d), 1000)))",
-            "least sqrt(2*gap*S*Q^2/T) + width*2*L*sqrt(T)/(n*mu), Q = 2*w_radius; 000: n*epsilon/sqrt((Q^2 + W^2)*log(1/delta))",
+            "ceil(max(10, min(n*strength*radius*sqrt(2*smoothness*gap)/(L*width), (smoothness*radius^2*n*strength/(d*L*width))^(2/3), "
+            "3*10^8/(n*d), 1000)))",
+            "about the least predicted error, S*radius^2/(2*d*T) + width*L*sqrt(T)/(n*mu), and no more than least sqrt(2*gap*S*Q^2/T) + "
+            "width*2*L*sqrt(T)/(n*mu), that of the bound, Q = 2*w_radius; 000: n*epsilon/sqrt((Q^2 + W^2)*log(1/delta))",
             integer=True,
             minimum=1,
             maximum=1e6,
         ),
         "gamma": Tunable(
-            "min(1, sqrt(gap/(2*T*smoothness*radius^2)))",
-            "least gap/(gamma*T) + S*gamma*Q^2/2; 000: O(.), which may exceed 1",
+            "min(1, max(sqrt(gap/(2*T*smoothness*radius^2)), 12/T))",
+            "least gap/(gamma*T) + S*gamma*Q^2/2 of equal steps, and enough to forget the start; 000: O(.), which may exceed 1",
             minimum=1e-300,
             maximum=1.0,
         ),
-        "tail": Tunable("1/2", "share of the last iterates that the released one is from; 000: all", minimum=1e-6, maximum=1.0),
+        "tail": Tunable("1/4", "share of the last iterates that the released one is from; 000: all", minimum=1e-6, maximum=1.0),
+        "fall": Tunable("3", "by what late steps are divided; 000: 1", minimum=1.0, maximum=1e6),
+        "late": Tunable("1/2", "share of the steps that are short", minimum=1e-6, maximum=1.0),
     },
     bounds=(
         Bound(
             "frank-wolfe-gap",
             "explicit",
             "upper",
-            "DF/(gamma*K) + T/K*(scale*W + S*gamma*Q^2/2)",
+            "DF*fall/(gamma*K) + scale*W*(fall*(T - C) + C)/K + S*gamma*Q^2/2*(fall*(T - C) + C/fall)/K",
             "proved",
             "descent and width",
-            conditions="output = random; K = ceil(tail*T), DF the public gap, W the width, Q the l2 diameter",
+            conditions="output = random; K = ceil(tail*T), C = ceil(late*T), DF the public gap, W the width, Q the l2 diameter",
             options={"output": "random"},
             where={
                 "K": "averaged steps, ceil(tail*T)",
+                "C": "short ones, ceil(late*T)",
                 "DF": "F(w_0) - F*, at most (public)",
                 "W": "Gaussian width of the set",
                 "S": "smoothness",
@@ -194,7 +200,8 @@ def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Est
         if k == chosen:
             found = w
         noisy = noisy_gradient(release, records, p, w) + float(f.l2) * w
-        w = (1 - t.gamma) * w + t.gamma * f.over.minimise_linear(noisy)
+        gamma = t.gamma if k < t.T - short(t) else t.gamma / t.fall
+        w = (1 - gamma) * w + gamma * f.over.minimise_linear(noisy)
     return Estimate(np.asarray(w if t.output == "last" else found))
 
 
@@ -210,20 +217,22 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     Q, DF, K = constraint_set(p.task.over, p.facts).diameter(p.d), gap(p), kept(t)
     if t.output != "random" or not math.isfinite(DF) or not math.isfinite(width(p)):
         return {}
-    each = calibrated.scale("gradient") * width(p) + (p.loss.smooth + p.loss.l2) * t.gamma * Q**2 / 2
-    value = DF / (t.gamma * K) + t.T / K * each
+    T, C, fall = t.T, short(t), t.fall
+    value = DF * fall / (t.gamma * K) + calibrated.scale("gradient") * width(p) * (fall * (T - C) + C) / K
+    value += (p.loss.smooth + p.loss.l2) * t.gamma * Q**2 / 2 * (fall * (T - C) + C / fall) / K
     return {"descent and width": value} if value <= (p.loss.lipschitz + p.loss.l2 * Q) * Q else {}
 
 
 def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
     assert p.loss is not None
     Q, S = constraint_set(p.task.over, p.facts).diameter(p.d), p.loss.smooth + p.loss.l2
-    return {"descent and width": {"DF": gap(p), "K": kept(t), "W": width(p), "S": S, "Q": Q}}
+    return {"descent and width": {"DF": gap(p), "K": kept(t), "C": short(t), "W": width(p), "S": S, "Q": Q}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float | None:
-    """The explicit bound without its shares. Only where the gap is what is expected: it is no gradient norm and no excess risk."""
+    """:func:`dpspec.algorithms.nonconvex_erm._common.typical_gap`. Only where the gap is what is expected: it is no gradient norm and no
+    excess risk."""
     if p.goal is None or p.goal.measure != "frank-wolfe-gap":
         return None
     Q = constraint_set(p.task.over, p.facts).diameter(p.d)
-    return float(t.gap / (t.gamma * t.T) + calibrated.scale("gradient") * t.width + t.smoothness * t.gamma * Q**2 / 2)
+    return typical_gap(t.gap, calibrated.scale("gradient") * t.width, t.smoothness * Q**2, p.d, t.gamma / t.fall, round(t.fall * t.T))

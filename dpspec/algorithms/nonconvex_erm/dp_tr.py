@@ -60,11 +60,14 @@ CARD = Card(
         "bend": saddles.BEND,
         "zeta": saddles.ZETA,
         "alpha": Tunable(
-            saddles.ALPHA, "the least at which the noise has the sizes that the bound needs; 000: given", minimum=1e-12, maximum=1e12
+            saddles.WIDER,
+            "twice the least at which the bound holds: a third of the steps, on less noise, with longer radii; 000: given",
+            minimum=1e-12,
+            maximum=1e12,
         ),
         "T": Tunable(
-            "ceil(max(1, min(6*sqrt(bend)*gap/alpha^1.5, 2000)))",
-            "what the bound needs at noise of alpha/12 and sqrt(alpha*rho)/6; at most 2,000 for cost",
+            "ceil(max(1, min(3.5*sqrt(bend)*gap/alpha^1.5, 2000)))",
+            "what the bound needs at that alpha and its noise (kappa = 0.2876); at most 2,000 for cost; 000: 6 for 3.5",
             integer=True,
             minimum=1,
             maximum=1e5,

@@ -45,6 +45,9 @@ _TESTS = "tests/algorithms/nonconvex/test_exponential_mechanism_net.py::"
 AUDIT_FACTOR: Final = 8
 #: A grid of more points than this is not even counted.
 _HUGE: Final = 1 << 18
+#: Records and points of a block: its margins stay in the cache.
+_ROWS: Final = 512
+_POINTS: Final = 50
 #: Distances and differences of penalties are computed in a few steps each, with room.
 _ROUNDED: Final = 1 + 2.0**-40
 
@@ -209,23 +212,32 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 def risks(records: Any, f: Objective, points: Vector, start: Vector, low: float, high: float, n: int) -> Vector:
     """(1/n) sum of phi_i(w) - phi_i(w_0) at every point, each cut to [-low, high], shape (N,)."""
-    total = sums.Sum(len(points))
+    total, tiles = sums.Sum(len(points)), -(-len(points) // _POINTS)
+    step = -(-len(points) // tiles)
+    columns = [np.ascontiguousarray(points[a : a + step].T) for a in range(0, len(points), step)]
+    room = np.empty((2, _ROWS * step))
     with np.errstate(all="ignore"):
-        for x, y in records.blocks(1024):
+        for x, y in records.blocks(_ROWS):
             dense = x if isinstance(x, np.ndarray) else x.toarray()
-            before, part = f.phi(_margins(dense, start[None, :]), y[:, None]), np.zeros(len(points))
-            for a in range(0, len(points), step := max(64, (1 << 15) // max(len(dense), 1))):
-                change = f.phi(_margins(dense, points[a : a + step]), y[:, None]) - before
-                part[a : a + step] = np.clip(np.where(np.isfinite(change), change, 0.0), -low, high).sum(axis=0)
-            total.add(part)
+            label = y[:, None]
+            before, part = np.array(f.phi(_margins(dense, start[:, None], room), label)), []
+            for own in columns:
+                change = f.phi(_margins(dense, own, room), label)
+                change -= before
+                if not (change.min() >= -low and change.max() <= high):  # a NaN fails both
+                    change = np.clip(np.where(np.isfinite(change), change, 0.0), -low, high)
+                part.append(change.sum(axis=0))
+            total.add(np.concatenate(part))
     return total.value / n
 
 
-def _margins(x: Vector, points: Vector) -> Vector:
-    """<w, x> of every row and point, (rows, points): each a function of the two alone, bit for bit, and the dimensions are few."""
-    u: Vector = x[:, 0, None] * points[None, :, 0]
+def _margins(x: Vector, columns: Vector, room: Vector) -> Vector:
+    """<w, x> of every row of x and column, (rows, points), in ``room``: each a function of the two alone, bit for bit, and the dimensions
+    are few."""
+    u, more = (v[: len(x) * columns.shape[1]].reshape(len(x), -1) for v in room)
+    np.multiply(x[:, 0, None], columns[0], out=u)
     for j in range(1, x.shape[1]):
-        u += x[:, j, None] * points[None, :, j]
+        u += np.multiply(x[:, j, None], columns[j], out=more)
     return u
 
 

@@ -136,7 +136,7 @@ def test_the_released_iterate_is_a_function_of_the_draws():
 
 
 def test_the_best_noisy_iterate_has_the_shortest_step_of_the_last_half():
-    p, t, _ = bound(options="T = 8, output = best-noisy")
+    p, t, _ = bound(options="T = 8, output = best-noisy, fall = 1, tail = 1/2")
     answers = [np.array([v, 0.0, 0.0]) for v in (0.01, 0.9, 0.9, 0.9, 0.5, 0.2, 0.4, 0.3)]
     w = module.run(sample(2000, 3), p, t, Recorded(0, 5, answers)).w
     assert w[0] == pytest.approx(-t.eta * sum(a[0] for a in answers[:5]))  # where the sixth was measured
@@ -233,7 +233,8 @@ def test_no_constant_serves_every_epsilon():
 @pytest.mark.parametrize(
     ("spec", "name"),
     [
-        ({"options": "T = 20"}, "plain"),
+        ({"options": "T = 20, fall = 1, tail = 1/2"}, "plain"),
+        ({"options": "T = 60, fall = 3/2, eta = 10"}, "plain"),
         ({"options": "T = 20", "loss": "biweight(2) + 0.01*|w|_1", "y": "[-3, 3] by clip"}, "mapping"),
         ({"options": "T = 10, eta = 2", "over": "ball(l2, 2)"}, "mapping"),
     ],
@@ -248,14 +249,21 @@ def test_the_mean_gradient_norm_keeps_below_the_bound(spec: dict[str, str], name
 
 
 def test_the_plain_bound_is_the_one_derived():
-    p, t, calibrated = bound(options="T = 40, eta = 3, tail = 1/4")
-    S, s = math.sqrt(3) / 18, calibrated.scale("gradient")
-    value = math.sqrt(2 * 0.5 / (3 * 10) + S * 3 * 3 * s**2 * 4)
-    got = module.explicit_bounds(p, t, calibrated).get("plain", math.inf)
-    assert got == pytest.approx(value, rel=1e-6) or (got == math.inf and value > 0.25)
-    p, t, calibrated = bound(n=10**6, options="T = 40, eta = 3, tail = 1/4")
+    S = math.sqrt(3) / 18
+    p, t, calibrated = bound(n=10**6, options="T = 40, eta = 3, tail = 1/4, fall = 1")
     s = calibrated.scale("gradient")
     assert module.explicit_bounds(p, t, calibrated)["plain"] == pytest.approx(math.sqrt(2 * 0.5 / 30 + S * 9 * s**2 * 4), rel=1e-6)
+    # three hundred steps of 3, a hundred of 1, of which the last eighty are averaged: each of those falls by at least 1/2 |grad F|^2
+    p, t, calibrated = bound(n=10**6, options="T = 400, eta = 3, tail = 1/5, fall = 3, late = 1/4")
+    s = calibrated.scale("gradient")
+    value = math.sqrt((2 * 0.5 + S * 3 * s**2 * (300 * 9 + 100)) / 80)
+    assert module.explicit_bounds(p, t, calibrated)["plain"] == pytest.approx(value, rel=1e-6)
+
+
+def test_late_steps_are_short():
+    p, t, _ = bound(options="T = 8, output = last, eta = 4, fall = 2, late = 1/4")
+    w = module.run(sample(2000, 3), p, t, Recorded(0, 5, [np.array([1.0, 0.0, 0.0])] * 8)).w
+    assert w[0] == pytest.approx(-(6 * 4 + 2 * 2))
 
 
 def test_the_noisy_step_may_be_shorter_than_the_true_mapping():

@@ -78,7 +78,9 @@ def noisy(module: Any, p: Any, t: Any, calibrated: Any, records: Records, seed: 
 )
 def test_the_mean_gap_keeps_below_the_bound_and_the_start_is_beaten(by: str, over: str, name: str):
     module = dp_fw_l2 if by == "dp-fw-l2" else dp_fw_l1
-    p, t, calibrated = bound(by, over, options="T = 25", n=4000, epsilon="4")
+    p, t, calibrated = bound(
+        by, over, options="T = 25, gamma = 1/10, tail = 1/2" + (", fall = 1" if by == "dp-fw-l2" else ""), n=4000, epsilon="4"
+    )
     r = sample(4000, 3)
     trial = SimpleNamespace(problem=p, records=r)
     gaps = [frank_wolfe_gap(noisy(module, p, t, calibrated, r, s), trial) for s in range(10)]

@@ -166,3 +166,37 @@ def test_the_picture_of_the_saddle_point_is_what_runs_show():
     assert found["dp-tr"] == [1.0] == [drawn["shares"]["dp-tr"][at]]
     for name in ("gradient steps without noise", "dp-gd-sosp", "dp-pgd-nonconvex, last"):
         assert found[name] == [0.0] == [drawn["shares"][name][at]]
+
+
+#: One weight, records x = +-1 with y = theta x, theta = +-1: each record's biweight(2) loss is rho(w - theta), so that every measure is a
+#: number at w = 0 and 0 at w = theta. rho'(1) = 9/16, rho''(1) = -3/16, rho(1) = (1 - (3/4)^3) 2/3, rho''' of at most 8/2.
+RHO = 2 / 3 * (1 - 0.75**3)
+#: measure: set, algorithm, value at the zero vector.
+AT_ZERO = {
+    "gradient-norm": ("R^d", "dp-pgd-nonconvex", 9 / 16),
+    "population-gradient-norm": ("R^d", "dp-pgd-nonconvex", 9 / 16),
+    "frank-wolfe-gap": ("ball(l2, 2)", "dp-fw-l2", 2 * 9 / 16),
+    "mirror-mapping-norm": ("ball(l2, 2)", "dp-pmd-nonconvex", 2 * 9 / 16),  # in units of the set
+    "least-eigenvalue": ("R^d", "dp-pgd-nonconvex", 3 / 16),
+    "second-order-stationarity": ("R^d", "dp-tr", 9 / 16),
+    "excess-empirical-risk": ("R^d", "dp-pgd-nonconvex", RHO),
+    "excess-population-risk": ("R^d", "dp-pgd-nonconvex", RHO),
+    "gradient-norm over a short ball": (
+        "ball(l2, 1/5)",
+        "dp-pgd-nonconvex",
+        0.2 / 0.5,
+    ),  # the mapping: a step of 1/(2 S) ends at the boundary
+}
+
+
+@pytest.mark.parametrize("name", AT_ZERO)
+def test_a_study_shows_the_trivial_and_the_non_private_value_of_every_measure(name):
+    over, by, zero = AT_ZERO[name]
+    measure = name.split(" over")[0]
+    known = {"n": 60, "d": 1, "neighbours": "replace-one", "epsilon": "1", "delta": "1e-6", "options": " with T = 10"}
+    text = SPEC.format(loss="biweight(2)", over=over, y=CLIPPED, **known).replace("by dp-pgd-nonconvex", f"by {by}")
+    text += f"  expect {measure} <= 100\nsimulate\n  theta = dense unit l2\n  x ~ uniform-sphere\n  y = <theta, x>\n"
+    (point,) = study(parse_text(text + "study\n  trials 1, seed 1\n", surface="dps"), workers=1).to_json()["points"]
+    assert point["error"]["measure"] == measure
+    assert point["trivial_error"] == pytest.approx(zero, rel=1e-6)
+    assert point["reference_error"]["mean"] == pytest.approx(0.0, abs=1e-5)

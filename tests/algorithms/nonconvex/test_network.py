@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import dpspec
 from dpspec.algorithms import second_order
 from dpspec.algorithms.gradients import mean_sensitivity
 from dpspec.compiler.passes import compile_draft
@@ -14,6 +15,7 @@ from dpspec.data.records import Records
 from dpspec.executor.bind import bound_problem
 from dpspec.executor.study import study
 from dpspec.lang.source import parse_text
+from tests.cli.call import call
 
 SPEC = """
 analysis "t"
@@ -152,3 +154,19 @@ def test_second_order_methods_serve_networks(by):
     text += "\nsimulate\n  theta = dense unit l2\n  x ~ uniform-sphere\n  y = tanh(2*<theta, x>)\n\nstudy\n  trials 2, seed 1\n"
     (point,) = study(parse_text(text, surface="dps"), workers=1).to_json()["points"]
     assert 0 <= point["error"]["mean"] < 10
+
+
+def test_predictions_of_a_network_are_refused_by_name(tmp_path):
+    """What a released network says of a record is an expression that a record does not state: the command says so and writes nothing."""
+    given = tmp_path / "spec.dps"
+    text = SPEC
+    for word, value in {"loss": OUTPUTS, "over": "ball(l2, 1)", "by": "dp-pgd-nonconvex with T = 10", "n": "300"}.items():
+        text = text.replace("{" + word + "}", value)
+    given.write_text(text.replace("  expect {measure} <= 10\n", ""))
+    made = records()
+    dpspec.plan(given).run({"x": made.x, "y": made.y}, out=tmp_path / "released")
+    np.savetxt(tmp_path / "new.csv", made.x[:3], delimiter=",", header="a,b", comments="")
+    found = call("predict", str(tmp_path / "released"), str(tmp_path / "new.csv"), "--out", str(tmp_path / "out.csv"))
+    assert found.code == 2
+    assert "release 'weights' is of a network: what it predicts is an expression of its margins" in found.stderr
+    assert not (tmp_path / "out.csv").exists()

@@ -28,7 +28,10 @@ release weights
   by {by}
 """
 CONVEX = ("squared", "dp-gd")
-ROBUST = (("biweight(1)", "dp-pgd-nonconvex with output = last"), ("cauchy(1/2)", "dp-pgd-nonconvex with output = last"))
+ROBUST = (
+    ("biweight(1)", "dp-pgd-nonconvex with output = last, fall = 1"),
+    ("cauchy(1/2)", "dp-pgd-nonconvex with output = last, fall = 1"),
+)
 OUTLIER = 4.0
 
 
