@@ -1,6 +1,7 @@
 """What runs take: memory and CPU seconds of releases over files of growing size, of the commands from cold, and of secure noise.
 
-    python -m benchmarks.scale files [--rows 1e5,1e6,1e7] [--d 20]
+    python -m benchmarks.scale make --folder DIR [--rows 1e5,1e6,1e7,5e7] [--d 20]
+    python -m benchmarks.scale files [--rows 1e5,1e6,1e7] [--d 20] [--folder DIR]
     python -m benchmarks.scale cold
     python -m benchmarks.scale noise
 
@@ -93,22 +94,32 @@ def names(d: int) -> list[str]:
     return [f"c{j}" for j in range(d)]
 
 
-def files(sizes: list[int], d: int, root: Path) -> None:
+def made(folder: Path, n: int, d: int) -> Path:
+    """The records of size n in a folder of their own, written where they are not there yet."""
+    data = folder / f"records-{n}-{d}"
+    if not data.exists():
+        part = folder / f"part-{n}-{d}"
+        part.mkdir(parents=True)
+        written(part, n, d)
+        part.rename(data)
+    return data
+
+
+def files(sizes: list[int], d: int, root: Path, folder: Path, only: str) -> None:
     print(f"d = {d}; peak MB, CPU s")
     for n in sizes:
-        with tempfile.TemporaryDirectory() as folder:
-            data = Path(folder) / "records"
-            data.mkdir()
-            written(data, n, d)
-            bare = measured([sys.executable, "-c", BARE, str(data), ",".join(names(d))])
-            print(f"| {n:.0e} | bare pass | {bare['mb']:.0f} | {bare['cpu']:.2f} |", flush=True)
-            for what, (text, release) in RELEASES.items():
-                spec = Path(folder) / "spec.dps"
-                columns = ", ".join(f'"{c}"' for c in names(d))
-                spec.write_text(text.format(n=n, d=d, path="records", columns=columns, release=release))
-                found = measured([sys.executable, "-m", "dpspec", "run", str(spec), "--quiet"], root)
-                said = "" if found["code"] == 0 else f" exit {found['code']}: {found['said']}"
-                print(f"| {n:.0e} | {what} | {found['mb']:.0f} | {found['cpu']:.2f} |{said}", flush=True)
+        data = made(folder, n, d)
+        bare = measured([sys.executable, "-c", BARE, str(data), ",".join(names(d))])
+        print(f"| {n:.0e} | bare pass | {bare['mb']:.0f} | {bare['cpu']:.2f} |", flush=True)
+        for what, (text, release) in RELEASES.items():
+            if only not in what:
+                continue
+            spec = folder / "spec.dps"
+            columns = ", ".join(f'"{c}"' for c in names(d))
+            spec.write_text(text.format(n=n, d=d, path=data.name, columns=columns, release=release))
+            found = measured([sys.executable, "-m", "dpspec", "run", str(spec), "--quiet"], root)
+            said = "" if found["code"] == 0 else f" exit {found['code']}: {found['said']}"
+            print(f"| {n:.0e} | {what} | {found['mb']:.0f} | {found['cpu']:.2f} |{said}", flush=True)
 
 
 COLD = {
@@ -156,13 +167,20 @@ def noise(root: Path) -> None:
 
 def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    ask.add_argument("what", choices=("files", "cold", "noise"))
+    ask.add_argument("what", choices=("make", "files", "cold", "noise"))
     ask.add_argument("--rows", default="1e5,1e6")
     ask.add_argument("--d", type=int, default=20)
     ask.add_argument("--root", type=Path, default=ROOT, help="another checkout, to compare with")
+    ask.add_argument("--folder", type=Path, help="where the records are kept; a temporary folder by default")
+    ask.add_argument("--only", default="", help="only releases with this in their name")
     found = ask.parse_args()
-    if found.what == "files":
-        files([int(float(v)) for v in found.rows.split(",")], found.d, found.root)
+    sizes = [int(float(v)) for v in found.rows.split(",")]
+    if found.what == "make":
+        for n in sizes:
+            made(found.folder, n, found.d)
+    elif found.what == "files":
+        with tempfile.TemporaryDirectory() as folder:
+            files(sizes, found.d, found.root, found.folder or Path(folder), found.only)
     else:
         {"cold": cold, "noise": noise}[found.what](found.root)
 

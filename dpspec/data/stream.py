@@ -16,7 +16,6 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +28,7 @@ from dpspec.data.problems import fail
 from dpspec.data.records import BLOCK, Block, Matrix, Records, Vector, Words, round_bounds
 from dpspec.data.sources import Reading, counted_as
 from dpspec.data.tables import Frame
+from dpspec.quick import dataclass, replace
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 #: Bytes of the doubles of a chunk, and its rows: a power of two, so that the usual sizes of blocks divide it.

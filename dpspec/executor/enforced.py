@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 from dpspec.compiler.draft import Draft, ReleaseDraft
 from dpspec.measures.measure import Measure, Trial
 from dpspec.numeric.norms import clip_rows
+from dpspec.quick import dataclass, replace
 from dpspec.tasks.registry import of
 
 Vector: TypeAlias = NDArray[np.float64]

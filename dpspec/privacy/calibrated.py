@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpspec.privacy import accounting, gaussian
@@ -11,6 +10,7 @@ from dpspec.privacy.gaussian import Number, exact
 from dpspec.privacy.guarantees import Guarantee, Kind
 from dpspec.privacy.samplers import CalibrationError, Neighbours
 from dpspec.privacy.schedule import Leaf, Tree, draws
+from dpspec.quick import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

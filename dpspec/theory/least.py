@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from dpspec.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True)

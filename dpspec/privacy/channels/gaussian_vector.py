@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +10,7 @@ from dpspec.numeric.norms import check_size, clip_rows, lengths
 from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, plain, rows
 from dpspec.privacy.mechanism import Family, Norm
 from dpspec.privacy.noise import Array, NoiseSource
+from dpspec.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,6 +10,7 @@ from dpspec.numeric.norms import check_size, clip_rows
 from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, clip_cube, rows
 from dpspec.privacy.mechanism import Family, Norm
 from dpspec.privacy.noise import Array, NoiseSource
+from dpspec.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True)
