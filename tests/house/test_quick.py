@@ -83,9 +83,8 @@ def _seen(cls: type, args: tuple[Any, ...], words: dict[str, Any]) -> Any:
         try:
             act(made)
             seen.append("done" if act is hash else repr(made))
-        except Exception as error:
-            seen.append("unhashable" if act is hash else "refused")  # the standard library's own slots refuse by a TypeError
-            assert isinstance(error, (TypeError, AttributeError))
+        except (TypeError, AttributeError):  # of a class with slots, the standard library refuses a name that is no field by a TypeError
+            seen.append("unhashable" if act is hash else "refused")
     for name in ("x", "a", "v"):
         if name in {f.name for f in dataclasses.fields(made)}:
             seen.append(repr(dataclasses.replace(made, **{name: 9})))
