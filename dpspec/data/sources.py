@@ -423,8 +423,21 @@ def _numbers(column: Any, what: str, private: bool, found: list[Diagnostic], fix
         return None
     if t.is_boolean(column.type):
         column = column.cast(pa.int8())
-    out: Vector = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    out: Vector = _held(column.cast(pa.float64(), safe=False), np.dtype(np.float64))
     return out if _check(out, what, private, found, allowed) else None
+
+
+def _held(column: Any, dtype: np.dtype[Any]) -> Any:
+    """The values of an Arrow column of doubles or of indices as an array, missing doubles NaN; without a copy where they lie together.
+
+    By its buffers: ``to_numpy`` of Arrow imports pandas wherever that is installed, which takes longer than a small run.
+    """
+    parts = []
+    for part in column.chunks if hasattr(column, "chunks") else [column]:
+        whole = part.fill_null(np.nan) if part.null_count else part
+        if len(whole):
+            parts.append(np.frombuffer(whole.buffers()[1], dtype=dtype, count=len(whole), offset=whole.offset * dtype.itemsize))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
 
 
 def _codes(column: Any, levels: tuple[str, ...], what: str, private: bool, found: list[Diagnostic]) -> tuple[Any, Any] | None:
@@ -451,7 +464,7 @@ def _codes(column: Any, levels: tuple[str, ...], what: str, private: bool, found
     index = {w.strip(): i for i, w in enumerate(levels)}
     words = coded.dictionary.to_pylist()
     lookup = np.array([index.get(w, -1) for w in words], dtype=np.int64)
-    cells = coded.indices.to_numpy(zero_copy_only=False)
+    cells = _held(coded.indices, np.dtype(np.int32))
     return lookup[cells], (words, cells)
 
 
@@ -472,7 +485,7 @@ def _words(column: Any, what: str, found: list[Diagnostic]) -> Words:
         return np.full(len(array), -1, dtype=np.int64), ()
     coded = pc.utf8_trim_whitespace(array.cast(pa.large_string())).dictionary_encode()
     said = [str(word) for word in coded.dictionary.to_pylist()]
-    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = _held(coded.indices.fill_null(-1), np.dtype(np.int32)).astype(np.int64)
     if "" in said:
         codes[codes == said.index("")] = -1
     return codes, tuple(said)
