@@ -95,12 +95,17 @@ def names(d: int) -> list[str]:
 
 
 def made(folder: Path, n: int, d: int) -> Path:
-    """The records of size n in a folder of their own, written where they are not there yet."""
-    data = folder / f"records-{n}-{d}"
+    """The records of size n in a folder of their own, written where they are not there yet; beyond 1e7 the files of 1e7, several times."""
+    data, most = folder / f"records-{n}-{d}", 10_000_000
     if not data.exists():
         part = folder / f"part-{n}-{d}"
         part.mkdir(parents=True)
-        written(part, n, d)
+        if n > most and n % most == 0:
+            for k in range(n // most):
+                for file in made(folder, most, d).iterdir():
+                    os.link(file, part / f"{k}-{file.name}")
+        else:
+            written(part, n, d)
         part.rename(data)
     return data
 
