@@ -4,6 +4,7 @@
     python -m benchmarks.scale files [--rows 1e5,1e6,1e7] [--d 20] [--folder DIR]
     python -m benchmarks.scale cold
     python -m benchmarks.scale noise
+    python -m benchmarks.scale cells [--cells 1e5]
 
 Every figure is of a process of its own (its peak resident memory, user and system time by ``getrusage``), the least of three for the
 commands. ``files`` compares a release with the bare pass that computes the same sums: pyarrow's batches, a float64 matrix, ``x.T @ x``.
@@ -170,6 +171,67 @@ for kind in ("laplace", "gaussian"):
 """
 
 
+CELLS = """analysis "cells"
+
+data
+  n = 20, d = 1
+  private, unit person, neighbours replace-one
+  x in [-1, 1] by clip
+
+privacy central
+  epsilon = 1
+
+release m
+  estimate mean(x)
+  by dp-mean
+
+simulate
+  x = uniform(-1, 1)
+"""
+CLUSTER = """
+import time
+from distributed import LocalCluster
+if __name__ == "__main__":
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        print(cluster.scheduler_address, flush=True)
+        time.sleep(100000)
+"""
+
+
+def _held(process: int) -> tuple[float, float]:
+    """The peak of resident memory of a process in MB, and its CPU seconds."""
+    lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
+    peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    used = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return peak / 1024, sum(int(used[k]) for k in (11, 12)) / os.sysconf("SC_CLK_TCK")
+
+
+def cells(count: int, root: Path) -> None:
+    """A study of so many cells of ten trials on a scheduler in a process of its own with two workers, against cells without a scheduler."""
+    env = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        spec, cluster = Path(folder) / "cells.dps", Path(folder) / "cluster.py"
+        spec.write_text(CELLS, encoding="utf-8")
+        cluster.write_text(CLUSTER, encoding="utf-8")
+        with subprocess.Popen([sys.executable, str(cluster)], stdout=subprocess.PIPE, text=True, env=env) as scheduler:
+            assert scheduler.stdout is not None
+            address = scheduler.stdout.readline().strip()
+            before = _held(scheduler.pid)
+            words = [sys.executable, "-m", "dpspec", "study", str(spec), "--seed", "1", "--trials", str(10 * count), "--quiet"]
+            client = measured([*words, "--engine", "dask", "--scheduler", address], root)
+            after = _held(scheduler.pid)
+            scheduler.terminate()
+        few = min(count, 500)
+        alone = measured([*words[:-2], str(10 * few), "--quiet", "--workers", "1"], root)
+        start = measured([*words[:-2], "10", "--quiet", "--workers", "1"], root)
+    print(f"{count:.0e} cells: exit {client['code']} {client['said']}")
+    print(
+        f"scheduler: {before[0]:.0f} MB at its start, {after[0]:.0f} MB at most; {(after[1] - before[1]) / count * 1e3:.2f} ms CPU a cell"
+    )
+    print(f"client: {client['mb']:.0f} MB at most, {(client['cpu'] - start['cpu']) / count * 1e3:.2f} ms CPU a cell")
+    print(f"without a scheduler: {(alone['cpu'] - start['cpu']) / max(1, few - 1) * 1e3:.2f} ms CPU a cell")
+
+
 def noise(root: Path) -> None:
     env = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     print(subprocess.run([sys.executable, "-c", NOISE], capture_output=True, text=True, env=env, check=True).stdout)
@@ -177,11 +239,12 @@ def noise(root: Path) -> None:
 
 def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    ask.add_argument("what", choices=("make", "files", "cold", "noise"))
+    ask.add_argument("what", choices=("make", "files", "cold", "noise", "cells"))
     ask.add_argument("--rows", default="1e5,1e6")
     ask.add_argument("--d", type=int, default=20)
     ask.add_argument("--root", type=Path, default=ROOT, help="another checkout, to compare with")
     ask.add_argument("--folder", type=Path, help="where the records are kept; a temporary folder by default")
+    ask.add_argument("--cells", default="1e5")
     ask.add_argument("--only", default="", help="only releases with this in their name")
     found = ask.parse_args()
     sizes = [int(float(v)) for v in found.rows.split(",")]
@@ -191,6 +254,8 @@ def main() -> None:
     elif found.what == "files":
         with tempfile.TemporaryDirectory() as folder:
             files(sizes, found.d, found.root, found.folder or Path(folder), found.only)
+    elif found.what == "cells":
+        cells(int(float(found.cells)), found.root)
     else:
         {"cold": cold, "noise": noise}[found.what](found.root)
 

@@ -15,9 +15,9 @@ import reprlib
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, field, fields, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-__all__ = ["dataclass", "field", "fields", "replace"]
+__all__ = ["dataclass", "field", "fields", "kept", "replace"]
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -30,6 +30,27 @@ else:
             return _made(cls, frozen, slots, eq, kw_only)
 
         return made if cls is None else made(cls)
+
+
+V = TypeVar("V")
+T = TypeVar("T")
+
+
+def kept(function: Callable[[V], T]) -> Callable[[V], T]:
+    """A function of values that never change, which remembers its answers for the last few hundred objects (not for what equals them)."""
+    found: dict[int, tuple[V, T]] = {}
+
+    def ask(value: V) -> T:
+        hit = found.get(id(value))
+        if hit is not None and hit[0] is value:
+            return hit[1]
+        answer = function(value)
+        if len(found) >= 512:
+            found.clear()
+        found[id(value)] = (value, answer)
+        return answer
+
+    return ask
 
 
 @dataclasses.dataclass
@@ -76,7 +97,7 @@ def _made(cls: Any, frozen: bool, slots: bool, eq: bool, kw_only: bool) -> Any:
     if frozen:
         cls.__setattr__, cls.__delattr__ = _refusals(owner, frozenset(found))
     cls.__dataclass_fields__ = found
-    cls.__dataclass_params__ = params = type(_PARAMS).__new__(type(_PARAMS))
+    cls.__dataclass_params__ = params = object.__new__(_PARAMS.__class__)
     for word in getattr(_PARAMS, "__slots__", ()):
         setattr(params, word, getattr(_PARAMS, word))
     params.eq, params.frozen = eq, frozen
@@ -88,10 +109,10 @@ def _made(cls: Any, frozen: bool, slots: bool, eq: bool, kw_only: bool) -> Any:
 
 
 def _field(cls: Any, name: str, annotation: Any, given: Any, kw_only: bool) -> Any:
-    found = given if isinstance(given, dataclasses.Field) else field(default=given)
+    found: Any = given if isinstance(given, dataclasses.Field) else field(default=given)
     if type(found.default).__hash__ is None:
         raise ValueError(f"the default of {cls.__name__}.{name} can change: give a default_factory")
-    found.name, found.type, found._field_type = name, annotation, _FIELD  # type: ignore[attr-defined]
+    found.name, found.type, found._field_type = name, annotation, _FIELD
     if found.kw_only is _MISSING:
         found.kw_only = kw_only
     if found is given and found.default is _MISSING:

@@ -19,7 +19,7 @@ from dpspec.executor.population import population
 from dpspec.measures.measure import Measure, Trial
 from dpspec.quick import dataclass, field, replace
 from dpspec.spec.diagnostics import Diagnostic, SpecError
-from dpspec.spec.model import MemorySource
+from dpspec.spec.model import MemorySource, as_json
 from dpspec.tasks.registry import of
 
 #: First word of a noise stream's path. The data laws have streams of their own.
@@ -101,7 +101,7 @@ def _compiled(point: Point) -> Draft:
     from dpspec.compiler import passes
 
     try:
-        return passes.compiled(point.parsed)
+        return passes.compiled(point.parsed, least="never")
     except SpecError as error:
         blocking = [d for d in error.diagnostics if d.severity == "error" and d.code != "DP402"]
         at = ", ".join(f"{k} = {v:g}" for k, v in point.at)
@@ -248,7 +248,7 @@ def _reference(records: Any, problem: Any, release: ReleaseDraft, draft: Draft, 
     """The non-private reference. On real data it is the same for every budget and algorithm, on simulated ones for those that share a
     trial's data (``drawn``: its seed and number); it is solved once a process."""
     asked = of(problem.task)
-    task = release.release.task.model_dump_json()
+    task = as_json(release.release.task)
     tunables: Mapping[str, Any] = release.tunables or {}
     settings = tuple(tunables.get(name) for name in asked.settings)
     if real is not None:
@@ -256,7 +256,7 @@ def _reference(records: Any, problem: Any, release: ReleaseDraft, draft: Draft, 
         key: tuple[Any, ...] = (task, str(release.release.part), _named_in(task, draft), settings)
     else:
         a = draft.analysis
-        text = "\n".join([task, a.data.model_dump_json(), str(a.privacy.public), *(x.model_dump_json() for x in (*a.simulate, *a.assume))])
+        text = "\n".join([task, as_json(a.data), str(a.privacy.public), *(as_json(x) for x in (*a.simulate, *a.assume))])
         public = tuple(sorted((k, v) for k, v in draft.facts.items() if k not in ("epsilon", "delta", "rho", "mu")))
         known, key = _SOLVED, (text, str(release.release.part), public, _named_in(text, draft), settings, drawn)
         while len(known) >= _MOST_SOLVED:
@@ -341,7 +341,7 @@ def _real(draft: Draft, memory: Any) -> Real:
             path=draft.parsed.path,
             text=draft.parsed.text,
         )
-    text = data.model_dump_json()
+    text = as_json(data)
     key = (text, str(draft.analysis.privacy.public), _named_in(text, draft), draft.parsed.path, id(memory), beside(draft))
     if key in _REAL:
         return _REAL[key]

@@ -290,7 +290,8 @@ class SecureNoise:
         if math.frexp(largest)[1] - exponent <= 60 and abs(exponent) < 1000:
             total = np.rint(value * 2.0**-exponent).astype(np.int64)
             total += noise
-            held: Array = total * 2.0**exponent  # a power of two: exact, as `ldexp` is
+            held: Array = total.astype(float)
+            held *= 2.0**exponent  # a power of two: exact, as `ldexp` is
             return held
         with np.errstate(over="ignore"):
             scaled = np.rint(np.ldexp(value, -exponent))

@@ -698,7 +698,7 @@ def _log_divergence(mu: float, epsilon: float) -> float:
 def _panel() -> tuple[Any, Any]:
     from numpy.polynomial.legendre import leggauss
 
-    return leggauss(_PANEL_POINTS)  # type: ignore[no-any-return]
+    return leggauss(_PANEL_POINTS)
 
 
 def _rdp_epsilon(calibrated: Calibrated, delta: float) -> float:

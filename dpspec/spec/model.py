@@ -6,13 +6,15 @@ analyses are equal whatever their layout, and a plan's hash depends on meaning a
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
-from dpspec.quick import fields
+from dpspec.quick import fields, kept
 from dpspec.spec import expr
+from dpspec.spec.diagnostics import Span
 from dpspec.spec.words import Model, Neighbours, Order, StatisticWord
 
 __all__ = ["Model", "Neighbours"]
@@ -31,11 +33,11 @@ class _Tree:
 
 def _plain(e: Any, text: bool) -> Any:
     """An expression as nested dictionaries; its numbers as text where asked."""
-    if isinstance(e, (expr.Span, get_args(expr.Expr))):
+    if isinstance(e, (Span, get_args(expr.Expr))):
         return {f.name: _plain(getattr(e, f.name), text) for f in fields(e)}
     if isinstance(e, tuple):
         return tuple(_plain(v, text) for v in e)
-    return str(e) if text and isinstance(e, expr.Fraction) else e
+    return str(e) if text and isinstance(e, Fraction) else e
 
 
 Expr: TypeAlias = Annotated[expr.Expr, _Tree()]
@@ -43,6 +45,12 @@ Expr: TypeAlias = Annotated[expr.Expr, _Tree()]
 
 class Node(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True)
+
+
+@kept
+def as_json(node: BaseModel) -> str:
+    """The JSON of a part of an analysis."""
+    return node.model_dump_json()
 
 
 # ---------------------------------------------------------------------------------------------------------------- sets
