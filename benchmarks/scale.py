@@ -72,7 +72,7 @@ def measured(words: list[str], root: Path = ROOT) -> dict[str, Any]:
     env = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "120"}
     env.pop("PYTHONDONTWRITEBYTECODE", None)  # as an installed package starts: compiled
     env["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "dpspec-scale")
-    done = subprocess.run([sys.executable, "-c", WATCH, json.dumps(words)], capture_output=True, text=True, env=env, check=True)
+    done = subprocess.run([sys.executable, "-c", WATCH, json.dumps(words)], capture_output=True, text=True, env=env, check=True, cwd=root)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -139,12 +139,38 @@ COLD = {
     "--help": ["-m", "dpspec", "--help"],
     "check of one spec": ["-m", "dpspec", "check", str(ROOT / "specs/convex_erm/dp-gd.dps")],
     "plan of a tiny spec": ["-m", "dpspec", "plan", str(ROOT / "specs/convex_erm/breast-cancer.dps")],
-    "run of a tiny spec": ["-m", "dpspec", "run", str(ROOT / "specs/convex_erm/breast-cancer.dps")],
+    "run of a tiny spec, records from scikit-learn": ["-m", "dpspec", "run", str(ROOT / "specs/convex_erm/breast-cancer.dps")],
+    "run of a tiny spec, records from a file": ["-m", "dpspec", "run", "TINY"],
 }
+TINY = """analysis "tiny"
+
+data
+  n = 100, d = 2
+  from "tiny.csv" target "y"
+  private, unit person, neighbours replace-one
+  x in ball(l2, 1) by scale
+  y in {-1, 1} by map(-1 -> -1, 1 -> 1)
+
+privacy central
+  epsilon = 1, delta = 1e-6
+
+release w
+  minimise logistic over ball(l2, 1)
+  by dp-gd
+"""
 
 
 def cold(root: Path) -> None:
-    for what, words in COLD.items():
+    with tempfile.TemporaryDirectory() as folder:
+        tiny = Path(folder) / "tiny.dps"
+        tiny.write_text(TINY, encoding="utf-8")
+        (Path(folder) / "tiny.csv").write_text("a,b,y\n" + "0.1,0.2,1\n0.3,-0.2,-1\n" * 50, encoding="utf-8")
+        _cold(root, tiny)
+
+
+def _cold(root: Path, tiny: Path) -> None:
+    for what, named in COLD.items():
+        words = [str(tiny) if word == "TINY" else word for word in named]
         measured([sys.executable, *words], root)
         found = min((measured([sys.executable, *words], root) for _ in range(3)), key=lambda f: f["cpu"])
         print(f"| {what} | {found['cpu']:.2f} | {found['mb']:.0f} |", flush=True)
