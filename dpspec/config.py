@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dpspec.quick import dataclass, field
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 #: Keys that stand above the tables: defaults of every command that has the option.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias
 
@@ -16,7 +17,6 @@ from typing_extensions import TypeVar
 from dpspec.data.files import Rows
 from dpspec.domains.variable import Variable
 from dpspec.privacy.schedule import Tree
-from dpspec.quick import dataclass, field
 from dpspec.symbolic.groups import GroupTerm
 
 if TYPE_CHECKING:

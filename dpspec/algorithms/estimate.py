@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from dpspec.quick import dataclass, field
 
 
 def _frozen(a: Any) -> NDArray[np.float64]:

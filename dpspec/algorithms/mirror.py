@@ -8,13 +8,13 @@ with constant 1 by Gaussian Poincare: G_C^2 + max |u|_2^2), ``far`` bounds V(u, 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from dpspec.algorithms.card import Problem
 from dpspec.algorithms.sets import Vector, constraint_set, project_l2
 from dpspec.numeric import norms
-from dpspec.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ import numpy as np
 from dpspec.algorithms import sums
 from dpspec.algorithms.objective import Objective, margins
 from dpspec.algorithms.sets import ConstraintSet, Vector
-from dpspec.quick import dataclass
 
 _BLOCK_BYTES = 1 << 19
 _CSR_BYTES = 1 << 25

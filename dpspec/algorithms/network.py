@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ from dpspec.algorithms import sums
 from dpspec.algorithms.multinomial import bounded
 from dpspec.algorithms.objective import Objective, margins
 from dpspec.algorithms.sets import ConstraintSet, Vector
-from dpspec.quick import dataclass
 from dpspec.symbolic import network as tree
 from dpspec.symbolic.network_values import function
 

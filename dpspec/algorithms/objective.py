@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,7 +31,6 @@ from numpy.typing import NDArray
 from dpspec.algorithms import sums
 from dpspec.algorithms.sets import REALS, ConstraintSet, GroupNorm, prox
 from dpspec.models.rows import each
-from dpspec.quick import dataclass, field, replace
 from dpspec.symbolic.margin import bounded
 
 Vector: TypeAlias = NDArray[np.float64]

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from dpspec.algorithms.sets import Vector
-from dpspec.quick import dataclass
 
 #: The most steps that a plan may need in the worst case.
 MOST_STEPS: Final = 2**24

@@ -13,13 +13,13 @@ import difflib
 import importlib
 import pkgutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
 from dpspec.algorithms.card import Card
-from dpspec.quick import dataclass
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 _ROOT = Path(__file__).parent

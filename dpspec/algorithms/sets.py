@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 from dpspec.data.files import Corners, local
 from dpspec.data.files import numbers as read_vertices
 from dpspec.numeric.norms import directions, group_lengths, length, lengths, project, project_each
-from dpspec.quick import dataclass
 from dpspec.spec import model
 from dpspec.spec.expr import evaluate
 from dpspec.symbolic.groups import GroupTerm

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from dpspec.audit.component import Component, Family
 from dpspec.audit.conversions import zcdp_epsilon
 from dpspec.audit.losses import TooFine, bracket, delta_at_most
 from dpspec.audit.lower import delta_at_least
 from dpspec.audit.pairs import Atoms, GaussianPair, Pair
-from dpspec.quick import dataclass, replace
 
 _AGREE = 1e-6  # estimated rounding errors: by so little two bounds may cross without either being wrong
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
 from dpspec.audit.deployment import Claim, Deployment, Setting, deployment_of
 from dpspec.audit.verdict import AuditResult
 from dpspec.audit.words import NEIGHBOUR_ALIASES, REPLACING
-from dpspec.quick import dataclass, replace
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from dpspec.audit.pairs import Array, Atoms, GaussianPair, LaplacePair, Pair
 from dpspec.audit.words import NEIGHBOURS, REPLACING
-from dpspec.quick import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpspec.audit.event import Event
@@ -18,7 +19,6 @@ from dpspec.audit.kinds import AMOUNT, COMMON, COUNT_FROM_0, FLAG, POSITIVE, REA
 from dpspec.audit.vocabulary import CHANNEL_ALIASES, CHANNEL_FIELDS, CHANNELS, EVENT_ALIASES, EVENTS, FACTS, FIELD_ALIASES, sort_of
 from dpspec.audit.words import MODELS, NEIGHBOUR_ALIASES, NEIGHBOURS, relation_of
 from dpspec.audit.yamlread import Path, Read, read_yaml
-from dpspec.quick import dataclass, field, replace
 from dpspec.spec.diagnostics import Diagnostic, Span, SpecError, has_errors
 
 

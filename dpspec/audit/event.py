@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
-
-from dpspec.quick import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
-
-from dpspec.quick import dataclass, field
 
 COMMON = ("type", "count", "draws", "what", "arithmetic", "scale_from", "clip", "text", "note", "contributions", "attained")
 

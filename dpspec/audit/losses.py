@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpspec.audit.lower import epsilon_at_least
 from dpspec.audit.pairs import Array, Pair, Reversed, symmetric
-from dpspec.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpspec.audit.pairs import Array, Atoms, Pair, Reversed, symmetric
-from dpspec.quick import dataclass
 
 _FINE = 1e-11  # relative error of the mass of a cell, differences of tail functions included
 _CELLS = 700

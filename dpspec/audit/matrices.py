@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dpspec.audit.deployment import ChannelSpec, numeric
 from dpspec.audit.pairs import Array, Atoms, Pair, randomized_response
-from dpspec.quick import dataclass
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 

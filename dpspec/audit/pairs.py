@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-
-from dpspec.quick import dataclass
 
 Array: TypeAlias = NDArray[np.float64]
 

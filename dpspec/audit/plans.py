@@ -13,6 +13,7 @@ import hashlib
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
 from dpspec.audit.bounds import Range, epsilon_range
@@ -25,7 +26,6 @@ from dpspec.audit.verdict import LOOSE, TOLERANCE, AuditResult, StaticResult, Ve
 from dpspec.privacy.forms import FormError, from_json, is_channel, mapping, noise_of, number, only, positive, spent_of, text, whole
 from dpspec.privacy.schedule import Draw, Leaf, Parallel, Sampled, Tree, draws, has_attributes
 from dpspec.privacy.schedule import Sequence as Steps
-from dpspec.quick import dataclass, field
 from dpspec.spec.diagnostics import Diagnostic, Severity, SpecError
 
 SCHEDULE_VERSION = 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from dpspec.audit.bounds import Range, attained, delta_range, epsilon_range, gaussian_only
 from dpspec.audit.component import Component
@@ -11,7 +12,6 @@ from dpspec.audit.conversions import zcdp_epsilon
 from dpspec.audit.deployment import Claim, Deployment, Setting
 from dpspec.audit.event import nodes
 from dpspec.audit.verdict import LOOSE, TOLERANCE, Verdict
-from dpspec.quick import dataclass, replace
 from dpspec.spec.diagnostics import Diagnostic, Severity
 
 

@@ -7,12 +7,12 @@ more. Only named fields are read; prose beside them decides nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dpspec.audit.deployment import Deployment, deployment_of, numeric
 from dpspec.audit.verdict import AuditResult
-from dpspec.quick import dataclass, replace
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 _SIGNS = ("dp_variant", "dp_flavor", "privacy_loss", "privacy_parameters", "deployment_model")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from dpspec.audit.component import Breach, Component, gaussian_release, laplace_release
 from dpspec.audit.pairs import (
@@ -25,7 +26,6 @@ from dpspec.audit.pairs import (
 )
 from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Repeat, Sampled, Tree
 from dpspec.privacy.schedule import Sequence as Steps
-from dpspec.quick import dataclass
 
 MOST_WAYS = 256
 _LARGEST = 500.0  # epsilon above which no pair of laws is formed

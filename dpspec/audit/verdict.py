@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from dpspec.audit.bounds import Range
 from dpspec.audit.matrices import ExactResult
-from dpspec.quick import dataclass, field
 from dpspec.spec.diagnostics import Diagnostic
 
 Verdict: TypeAlias = Literal["holds", "holds-if", "violated", "not-certified", "inconsistent", "vacuous", "cannot-verify"]

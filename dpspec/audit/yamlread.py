@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from dpspec.quick import dataclass
 from dpspec.spec.diagnostics import Diagnostic, Span, SpecError
 
 Path: TypeAlias = tuple[str | int, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,7 +24,6 @@ from dpspec.cli.common import (
     use_color,
 )
 from dpspec.cli.obeyed import Policies, PolicyOption, of_policies
-from dpspec.quick import dataclass
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dpspec.privacy.channels.priv_unit import Cap, PrivUnit
-from dpspec.quick import dataclass
 
 _PANELS, _NODES = 64, 48
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +19,6 @@ from dpspec.numeric.rules import of_form as rule_of
 from dpspec.privacy.channels.protocol import Channel
 from dpspec.privacy.forms import FormError, made, noise_of, spent_of
 from dpspec.privacy.wire import Codec, WireError, codec
-from dpspec.quick import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path

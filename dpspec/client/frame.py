@@ -20,9 +20,8 @@ the header and every filling bit is fixed, and integers out of their range are r
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import Final
-
-from dpspec.quick import dataclass
 
 MAGIC: Final = b"DPSR"
 VERSION: Final = 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from dpspec.executor.bind import bound_problem
 from dpspec.executor.record import Record, environment
 from dpspec.executor.run import unsaid
 from dpspec.privacy.wire import Tally
-from dpspec.quick import dataclass
 
 #: The tallies of one round by (draw of the device, report of the user).
 Tallies = Mapping[tuple[int, int], Tally]

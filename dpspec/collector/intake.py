@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -16,7 +17,6 @@ from dpspec.client.device import Device, DeviceDraw
 from dpspec.client.frame import HEADER, MAGIC, PREFIX, VERSION
 from dpspec.privacy.noise import Integers
 from dpspec.privacy.wire import Bytes, Tally, whole
-from dpspec.quick import dataclass
 
 #: Bytes that are read at a time.
 CHUNK: Final = 1 << 20

@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from dpspec.compiler.promise import COMPUTED, NotUnderstood, Promise, implies, promise_of
-from dpspec.quick import dataclass, replace
 
 Direction: TypeAlias = Literal["weaker", "stronger", "incomparable", "changed"]
 #: The privacy of a new plan seen from the old one.

@@ -8,6 +8,7 @@ so one run reports everything that is wrong.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from types import ModuleType
 from typing import Any, Generic, Literal, TypeAlias
@@ -22,7 +23,6 @@ from dpspec.lang.source import Parsed
 from dpspec.privacy.calibrated import Budget
 from dpspec.privacy.calibrated import Calibrated as Levels
 from dpspec.privacy.schedule import Tree
-from dpspec.quick import dataclass, field, fields, replace
 from dpspec.spec.diagnostics import Diagnostic, Severity, Span
 from dpspec.spec.model import Analysis, Neighbours, Release
 from dpspec.symbolic.certificate import Certificate

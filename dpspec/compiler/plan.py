@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from dpspec.compiler.influence import influence
 from dpspec.compiler.passes import compiled
 from dpspec.lang.source import Parsed
 from dpspec.privacy.schedule import Sampled, Tree, leaves
-from dpspec.quick import dataclass, field
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.model import Analysis
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from dpspec.privacy.guarantees import Approx, Gdp, Pure, Zcdp, group, pure_to_gdp, zcdp_epsilon
-from dpspec.quick import dataclass
 
 Statement: TypeAlias = Pure | Approx | Zcdp | Gdp
 

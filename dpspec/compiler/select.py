@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TypeAlias
 
@@ -21,7 +22,6 @@ from dpspec.data.files import Corners
 from dpspec.measures.measure import normal
 from dpspec.numeric.norms import OutOfRange
 from dpspec.privacy.schedule import Disjoint, Draw, Parallel, Sequence, Tree, has_attributes
-from dpspec.quick import dataclass, replace
 from dpspec.spec.assumptions import gives
 from dpspec.spec.expr import Name
 from dpspec.spec.model import Polytope

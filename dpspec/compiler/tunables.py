@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from dpspec.algorithms.card import Card, Problem, Tunables
 from dpspec.compiler.draft import Setting
-from dpspec.quick import dataclass
 from dpspec.spec.expr import Expr, Name, NotANumber, Unbound, evaluate
 from dpspec.theory.formulas import choose
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
@@ -18,7 +19,6 @@ from urllib.parse import unquote
 from dpspec.data.files import members, regular
 from dpspec.data.problems import fail
 from dpspec.data.tables import Wanted, header_row, not_a_number, require, text_options, unreadable
-from dpspec.quick import dataclass
 
 #: Rows of a batch that a reader is asked for; text is read in pieces of so many bytes.
 ROWS: Final = 1 << 16

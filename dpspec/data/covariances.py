@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from dpspec.data.records import Vector
-from dpspec.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,6 +8,7 @@ double precision in any order of summation, is at most the declared radius. Ever
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final, NoReturn
 
@@ -19,7 +20,6 @@ from dpspec.data.sources import as_number, known_values
 from dpspec.numeric.norms import LARGEST, SMALLEST, Entries
 from dpspec.numeric.rules import Chain, Clip, Map, Nearest, Rule, Scale
 from dpspec.numeric.rules import enforced as applied
-from dpspec.quick import dataclass, field
 from dpspec.spec.expr import Expr
 from dpspec.spec.model import Ball, Box, Data, Domain, Enforcement, Finite, Reals, Set
 

@@ -18,11 +18,11 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from dpspec.data.problems import fail, nearest
-from dpspec.quick import dataclass
 from dpspec.spec.diagnostics import SpecError
 from dpspec.spec.model import Polytope
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NoReturn, TypeAlias
 
 import numpy as np
@@ -20,7 +21,6 @@ from numpy.typing import NDArray
 from dpspec.data.covariances import Covariance, banded, spiked, toeplitz
 from dpspec.data.problems import Number, fail, nearest
 from dpspec.data.records import CACHE_BYTES, GeneratedRecords, Vector, drawing_rows
-from dpspec.quick import dataclass, field
 from dpspec.spec.expr import Bin, Call, Expr, Inner, Name, Neg, Norm, NotANumber, Num, Unbound, evaluate, names, walk
 from dpspec.spec.model import Law
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpspec.data.problems import fail
-from dpspec.quick import dataclass, field
 
 Vector: TypeAlias = NDArray[np.float64]
 #: A float64 array of shape (n, d), or a scipy CSR array of that shape.

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-
-from dpspec.quick import dataclass
 
 Array: TypeAlias = NDArray[np.float64]
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from dpspec.data.refute import STANDARD_ERRORS, Array, _beyond
-from dpspec.quick import dataclass, replace
 
 #: Directions that weights are sought along, beside the axes.
 DIRECTIONS: Final = 12

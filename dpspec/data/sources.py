@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from dpspec.data.problems import Values, fail, integer, nearest, number, problem
 from dpspec.data.records import Matrix, Records, Vector, Words, is_sparse
 from dpspec.data.tables import Frame, Wanted, require
 from dpspec.numeric.norms import plainly_finite
-from dpspec.quick import dataclass, replace
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.model import CsvSource, Data, Domain, Encode, MemorySource, SklearnSource
 from dpspec.spec.ratio import ratio

@@ -16,6 +16,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -28,7 +29,6 @@ from dpspec.data.problems import fail
 from dpspec.data.records import BLOCK, Block, Matrix, Records, Vector, Words, round_bounds
 from dpspec.data.sources import Reading, counted_as
 from dpspec.data.tables import Frame
-from dpspec.quick import dataclass, replace
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 #: Records with their domains made true; the flag says that nobody else holds x.

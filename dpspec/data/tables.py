@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from dpspec.data.problems import fail, nearest, problem
 from dpspec.data.records import Matrix
-from dpspec.quick import dataclass, field
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 MISSING: Final = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")

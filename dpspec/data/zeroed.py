@@ -10,6 +10,7 @@ not, a row of zeros is a record like any other, and the compiler plans for repla
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from dpspec.data.enforce import rules_of
 from dpspec.data.problems import Number
 from dpspec.data.sources import known_values, scaled
 from dpspec.numeric.norms import Entries
-from dpspec.quick import dataclass
 from dpspec.spec.model import CsvSource, Data, MemorySource
 
 

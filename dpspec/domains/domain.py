@@ -6,11 +6,11 @@ Everything is an outer bound in exact rationals; ``None`` stands for "no bound".
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
 from dpspec.numeric.rounding import padded_down, padded_up, sqrt_up
-from dpspec.quick import dataclass, replace
 from dpspec.spec.expr import Expr, evaluate
 from dpspec.spec.model import Ball, Box, Finite, Polytope, Reals, Set, Simplex, Sparse
 

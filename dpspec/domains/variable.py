@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpspec.domains.domain import UNBOUNDED, Domain, Values, closed, domain_of_set, meet
-from dpspec.quick import dataclass, replace
 from dpspec.spec import model
 from dpspec.spec.expr import Num
 

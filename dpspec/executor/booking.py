@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from dpspec.compiler.plan import Plan, schedule_json
 from dpspec.ledger.book import Ledger, Refused, Reservation, refuse
 from dpspec.ledger.clock import stopped
-from dpspec.quick import dataclass, replace
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from dpspec.lang.source import Parsed, parse_expr
-from dpspec.quick import dataclass, replace
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.expr import Expr, NotANumber, Unbound, evaluate
 from dpspec.spec.model import Analysis, By

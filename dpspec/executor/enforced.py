@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -28,7 +29,6 @@ from numpy.typing import NDArray
 from dpspec.compiler.draft import Draft, ReleaseDraft
 from dpspec.measures.measure import Measure, Trial
 from dpspec.numeric.norms import clip_rows
-from dpspec.quick import dataclass, replace
 from dpspec.spec.model import as_json
 from dpspec.tasks.registry import of
 

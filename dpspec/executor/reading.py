@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,6 @@ from dpspec.compiler.needs import LOADED, doubles
 from dpspec.data.problems import fail
 from dpspec.executor.bind import beside, enforced, missing, of_units, public_records, values
 from dpspec.privacy.noise import SecureNoise
-from dpspec.quick import dataclass, replace
 from dpspec.spec.model import CsvSource, MemorySource
 
 #: Records of no more bytes of doubles than this are held in memory.

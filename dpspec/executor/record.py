@@ -6,10 +6,9 @@ import datetime as dt
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from dpspec.quick import dataclass
 
 
 @dataclass(frozen=True)

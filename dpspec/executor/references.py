@@ -4,11 +4,11 @@ of a trial and measured as the estimate is. A release of the privacy model has n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dpspec.compiler.draft import Draft, ReleaseDraft
 from dpspec.compiler.tunables import Refusal, resolve_tunables
-from dpspec.quick import dataclass
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.tasks.registry import of
 

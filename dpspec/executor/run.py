@@ -15,6 +15,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,7 +26,6 @@ from dpspec.executor.bind import bound_problem, in_groups, part_of
 from dpspec.executor.design import refuse
 from dpspec.executor.record import NotWritten, Record, environment
 from dpspec.lang.printer import to_dps
-from dpspec.quick import dataclass
 from dpspec.spec.diagnostics import SpecError
 
 if TYPE_CHECKING:

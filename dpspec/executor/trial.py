@@ -8,6 +8,7 @@ records (common random numbers).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpspec.compiler.draft import Draft, ReleaseDraft
@@ -17,7 +18,6 @@ from dpspec.compiler.plan import meaning
 from dpspec.executor.design import Point
 from dpspec.executor.population import population
 from dpspec.measures.measure import Measure, Trial
-from dpspec.quick import dataclass, field, replace
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.model import MemorySource, as_json
 from dpspec.tasks.registry import of

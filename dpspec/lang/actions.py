@@ -6,6 +6,7 @@ An action has the form ``f(context, children, offsets, where)``: the kept childr
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise
@@ -13,7 +14,6 @@ from typing import Any, NoReturn, TypeAlias
 
 from dpspec.lang.text import Locate
 from dpspec.lang.vocabulary import ascii_name, spelt_out
-from dpspec.quick import dataclass, field, replace
 from dpspec.spec.diagnostics import Diagnostic, Span
 from dpspec.spec.expr import FUNCTIONS, Bin, Call, Expr, Inner, Name, Neg, Norm, NotANumber, Num, Unbound, evaluate, names
 from dpspec.spec.model import (

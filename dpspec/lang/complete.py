@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from dpspec.lang.dps import logical_lines
 from dpspec.lang.draft import Draft
 from dpspec.lang.engine import accepted, keyword
 from dpspec.lang.text import Lines
 from dpspec.lang.vocabulary import SECTIONS
-from dpspec.quick import dataclass
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]*$")
 _HERE = "\x1a"  # where the cursor is; no file holds it (DP102)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from dpspec.lang.draft import Draft, Path, ReleaseDraft
 from dpspec.lang.engine import Unparsable, parse_piece
 from dpspec.lang.text import Lines
 from dpspec.lang.vocabulary import SECTIONS, nearest
-from dpspec.quick import dataclass, field
 
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|#')
 _INDENT = re.compile(r"[ \t]*")

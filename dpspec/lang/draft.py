@@ -6,10 +6,10 @@ A draft keeps going after a mistake, so that one reading reports as many mistake
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from dpspec.lang.actions import Item, Loss, Marks
-from dpspec.quick import dataclass, field
 from dpspec.spec.diagnostics import Diagnostic, Span
 from dpspec.spec.model import Analysis, By, Data, Estimate, EstimateTheta, Infer, Minimise, Privacy, Release, Study
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from dpspec.lang import tables
 from dpspec.lang.actions import ACTIONS, MAX_DEPTH, Context, Malformed
 from dpspec.lang.text import Locate
 from dpspec.lang.vocabulary import HYPHENATED, SYMBOLS, ascii_name, nearest
-from dpspec.quick import dataclass
 from dpspec.spec.diagnostics import Diagnostic, Span
 
 MAX_PIECE = 20_000  # characters of one line or scalar

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
 from dpspec.lang.draft import Path
-from dpspec.quick import dataclass
 from dpspec.spec.expr import Bin, Call, Expr, Inner, Name, Neg, Norm, Num
 from dpspec.spec.model import (
     Analysis,

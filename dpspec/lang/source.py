@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Any, Literal, TypeAlias
@@ -17,7 +18,6 @@ from dpspec.lang.draft import Draft, Path
 from dpspec.lang.engine import Unparsable, parse_piece
 from dpspec.lang.spans import SourceMap
 from dpspec.lang.text import Lines
-from dpspec.quick import dataclass
 from dpspec.spec.diagnostics import Diagnostic, Span, SpecError, has_errors
 from dpspec.spec.expr import Expr
 from dpspec.spec.model import Analysis, Node

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from dpspec.lang.draft import Path
-from dpspec.quick import dataclass, field
 from dpspec.spec.diagnostics import Span
 
 

@@ -6,10 +6,10 @@ What a spec never needs is refused: tags, directives, merge keys, several docume
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias
 
 from dpspec.lang.text import Lines, Locate
-from dpspec.quick import dataclass, field
 from dpspec.spec.diagnostics import Diagnostic, Span, SpecError
 
 MAX_ALIASES = 16

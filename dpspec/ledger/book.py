@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, get_args
 
@@ -14,7 +15,6 @@ from dpspec.ledger import chain, clock, store
 from dpspec.ledger.costs import UNIT, Cost, added, cost_of, finite
 from dpspec.ledger.limits import Limit, fits, left, used
 from dpspec.privacy.gaussian import float_up
-from dpspec.quick import dataclass
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.model import Model, Neighbours
 

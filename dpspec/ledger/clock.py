@@ -12,10 +12,9 @@ import datetime as dt
 import hashlib
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from dpspec.quick import dataclass
 
 _SLACK = 120.0
 _MACHINES = 32  # starts whose anchors are carried along

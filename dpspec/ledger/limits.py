@@ -33,13 +33,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from dpspec.ledger.costs import UNIT, Cost, number
 from dpspec.privacy import gaussian
 from dpspec.privacy.gaussian import exact
-from dpspec.quick import dataclass
 
 #: Parts of delta of an (epsilon, delta) account: for failing draws, and of the rest for each filter.
 FAILING, GDP, RENYI = Fraction(1, 10), Fraction(6, 10), Fraction(4, 10)

@@ -17,6 +17,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -27,7 +28,6 @@ from dpspec.privacy.pairs import Pair
 from dpspec.privacy.pld import Composition, How, Law, Use, law
 from dpspec.privacy.samplers import Neighbours
 from dpspec.privacy.schedule import Disjoint, Draw, Leaf, Parallel, Repeat, Sampled, Sequence, Tree, draws, worlds
-from dpspec.quick import dataclass, field, replace
 
 _ERROR = 5e-5  # of delta, by the pitch of the grid
 _LOST = 1e-6

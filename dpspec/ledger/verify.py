@@ -10,6 +10,7 @@ import functools
 import json
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,7 +21,6 @@ from dpspec.ledger.costs import UNIT, Cost, added, cost_of, number
 from dpspec.ledger.limits import fits
 from dpspec.privacy.forms import FormError, from_json
 from dpspec.privacy.schedule import Draw, Sampled, Tree, worlds
-from dpspec.quick import dataclass, field
 from dpspec.spec.diagnostics import Diagnostic
 
 _CLOSE = 1 + 1e-9

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from dpspec.quick import dataclass
 from dpspec.spec.diagnostics import Diagnostic, Span, SpecError
 
 if TYPE_CHECKING:

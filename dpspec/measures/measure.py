@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -15,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpspec.algorithms.card import Problem
-from dpspec.quick import dataclass, field
 
 Array: TypeAlias = NDArray[np.float64]
 #: ``truth``: a parameter of the law, which enforcement moves (the reference stands in for it on real data). ``law``: the same of the law

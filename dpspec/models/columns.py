@@ -10,13 +10,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpspec.models.rows import Rows, each
-from dpspec.quick import dataclass
 
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.int64]

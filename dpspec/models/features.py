@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias, get_type_hints
 
 import numpy as np
@@ -22,7 +23,6 @@ from numpy.typing import NDArray
 from dpspec.models.columns import Cells, Column, Condition, Conditions
 from dpspec.numeric.norms import clip_rows, lengths
 from dpspec.numeric.slopes import SLOPES
-from dpspec.quick import dataclass
 
 Vector: TypeAlias = NDArray[np.float64]
 Told: TypeAlias = Mapping[str, Vector]

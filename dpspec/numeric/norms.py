@@ -28,12 +28,11 @@ would leave the doubles.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-
-from dpspec.quick import dataclass
 
 Vector: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]

@@ -10,12 +10,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from dpspec.numeric.norms import Entries, Mask, Norm, Vector, plainly_finite, scale_into
-from dpspec.quick import dataclass
 
 
 class Rule(Protocol):

@@ -6,11 +6,11 @@ import datetime
 import difflib
 import posixpath
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dpspec.quick import dataclass
 from dpspec.spec.diagnostics import Diagnostic, Span, SpecError
 
 NAMES = ("policy.yaml", "policy.yml")

@@ -11,13 +11,13 @@ import datetime
 import fnmatch
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from dpspec.lang.spans import SourceMap
 from dpspec.policy.read import Item, Policy
-from dpspec.quick import dataclass
 from dpspec.spec.diagnostics import Diagnostic, Related
 
 CODE = {

@@ -7,12 +7,12 @@ side. The search over levels that budgets with a delta need is in :mod:`dpspec.p
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
 from dpspec.privacy import gaussian
 from dpspec.privacy.gaussian import exact, float_down, float_up, sqrt_down, sqrt_up
 from dpspec.privacy.schedule import Disjoint, Draw, Leaf, Parallel, Repeat, Sampled, Sequence, Tree
-from dpspec.quick import dataclass
 
 
 def draw_epsilon(leaf: Leaf, level: float) -> Fraction:

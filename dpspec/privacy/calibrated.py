@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpspec.privacy import accounting, gaussian
@@ -10,7 +11,6 @@ from dpspec.privacy.gaussian import Number, exact
 from dpspec.privacy.guarantees import Guarantee, Kind
 from dpspec.privacy.samplers import CalibrationError, Neighbours
 from dpspec.privacy.schedule import Leaf, Tree, draws
-from dpspec.quick import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

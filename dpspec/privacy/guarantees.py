@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dpspec.privacy import gaussian
 from dpspec.privacy.gaussian import Number, exact, float_up
-from dpspec.quick import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

@@ -22,12 +22,11 @@ Theorem 10).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-
-from dpspec.quick import dataclass
 
 Array: TypeAlias = NDArray[np.float64]
 

@@ -24,12 +24,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from dpspec.privacy.pairs import Array, Pair, above, below, bottom, top
-from dpspec.quick import dataclass
 
 #: How one use reads the records. ``all``: every record. ``remove``/``add``: Poisson, the pair with the record against without it, and the
 #: reverse. ``exchange``: a uniform subset, replace-one. ``opposite``: Poisson, replace-one, contributions on opposite sides.

@@ -8,10 +8,10 @@ false-positive rate a, none has a true-positive rate above 1 - f(a), where f is 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from dpspec.privacy import gaussian
 from dpspec.privacy.guarantees import Approx, Gdp, Guarantee, Pure, Zcdp, trade_off
-from dpspec.quick import dataclass
 
 _RATES = (0.001, 0.01)
 

@@ -19,13 +19,13 @@ Composition is written where it happens:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, product
 from typing import Literal, TypeAlias
 
 from dpspec.privacy.mechanism import Family as Family
 from dpspec.privacy.mechanism import Mechanism as Mechanism
 from dpspec.privacy.mechanism import Norm as Norm
-from dpspec.quick import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ Reports with real entries are rounded to whole steps:
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
@@ -26,7 +27,6 @@ import numpy.typing as npt
 
 from dpspec.privacy.channels.protocol import Channel
 from dpspec.privacy.noise import _GRID_SHARE, Array, Bools, Integers, grid_exponent
-from dpspec.quick import dataclass
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any
-
-from dpspec.quick import dataclass, field
 
 #: Replaced by ``currentColor`` in the finished SVG.
 INK = "#010203"

@@ -7,9 +7,8 @@ that it alone reads (``tasks.protocol.Task.assumes``); they have the same form. 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
-
-from dpspec.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,8 @@ the entry, and the documentation has a page a code generated from it.
 from __future__ import annotations
 
 import importlib
+from dataclasses import dataclass
 from typing import Any
-
-from dpspec.quick import dataclass
 
 AREAS = ("lang", "assumptions", "privacy", "accuracy", "data", "audit", "audit_empirical", "ledger", "policy")
 

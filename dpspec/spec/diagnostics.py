@@ -7,9 +7,8 @@ Every layer reports through these two types. The registry of codes (one entry a 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal
-
-from dpspec.quick import dataclass
 
 Severity = Literal["error", "warning", "info"]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
-from dpspec.quick import dataclass, field
 from dpspec.spec.diagnostics import Span
 
 NormOrder = Literal["2", "1", "inf"]

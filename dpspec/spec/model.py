@@ -6,15 +6,16 @@ analyses are equal whatever their layout, and a plan's hash depends on meaning a
 
 from __future__ import annotations
 
+from dataclasses import fields
 from fractions import Fraction
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
-from dpspec.quick import fields, kept
 from dpspec.spec import expr
 from dpspec.spec.diagnostics import Span
+from dpspec.spec.kept import kept
 from dpspec.spec.words import Model, Neighbours, Order, StatisticWord
 
 __all__ = ["Model", "Neighbours"]

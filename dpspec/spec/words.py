@@ -8,9 +8,9 @@ in the audit, options in a card, measures beside their functions.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
-from dpspec.quick import dataclass
 from dpspec.spec.assumptions import ASSUMPTIONS as ASSUMPTIONS
 from dpspec.spec.assumptions import LOSS_CLAIMS as LOSS_CLAIMS
 from dpspec.spec.assumptions import READ as READ

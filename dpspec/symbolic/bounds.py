@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
-from dpspec.quick import dataclass
 from dpspec.spec.expr import Bin, Call, Expr, Name, Neg, NotANumber, Unbound, evaluate, names, num
 from dpspec.symbolic.growth import Direction, Growth, default_direction, growth
 from dpspec.symbolic.render import to_latex, to_text

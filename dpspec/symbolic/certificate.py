@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Protocol, TypeAlias
 
 from dpspec.domains.domain import Margin
 from dpspec.numeric.rounding import down, up
-from dpspec.quick import dataclass
 from dpspec.symbolic.findings import Finding
 from dpspec.symbolic.groups import GroupTerm
 from dpspec.symbolic.network import Network

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import TypeAlias
 
 from dpspec.domains.domain import Domain, Margin, closed, domain_of_set, margin_range
 from dpspec.numeric.rounding import down, padded_up, show, up
-from dpspec.quick import dataclass, replace
 from dpspec.spec.expr import Expr
 from dpspec.spec.expr import names as words
 from dpspec.spec.model import Ball, Box, Finite, Polytope, Reals, Set, Simplex, Sparse

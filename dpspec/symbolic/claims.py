@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from dpspec.domains.domain import Domain, Margin
 from dpspec.numeric.rounding import down, show
-from dpspec.quick import dataclass
 from dpspec.symbolic.certificate import Certificate
 from dpspec.symbolic.extrema import window
 from dpspec.symbolic.findings import Claim, Finding, Witness

@@ -10,13 +10,13 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from flint import ctx
 
 from dpspec.numeric.rounding import down, up
-from dpspec.quick import dataclass
 from dpspec.symbolic.balls import Balls, exact, hull, lower, upper
 from dpspec.symbolic.jets import jet
 from dpspec.symbolic.normal import Fn, Poly, Pow

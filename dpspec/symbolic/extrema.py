@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import TypeAlias
 
 from dpspec.domains.domain import Margin
-from dpspec.quick import dataclass
 from dpspec.symbolic.convexity import curvature
 from dpspec.symbolic.losses import Constants, atom_depends, constants, drop_free, recognise
 from dpspec.symbolic.normal import Fn, NoNormalForm, Poly, Var, add, substitute, var, variables

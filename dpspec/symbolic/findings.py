@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from dpspec.quick import dataclass
 from dpspec.spec.diagnostics import Diagnostic, Severity, Span
 from dpspec.spec.expr import evaluate
 from dpspec.spec.model import Assumption

@@ -8,10 +8,9 @@ such a sum is one atom, whose name holds the sizes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
-
-from dpspec.quick import dataclass
 
 _PLAIN: Final = "|w|_group("
 _ROOTED: Final = "|w|_group-lasso("

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
-from dpspec.quick import dataclass
 from dpspec.spec.expr import Bin, Call, Expr, Inner, Name, Neg, Norm, NotANumber, Num, evaluate, names
 from dpspec.symbolic.to_sympy import to_sympy
 

@@ -8,10 +8,10 @@ derivatives and the jet says so.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
-from dpspec.quick import dataclass
 from dpspec.symbolic.normal import Fn, Poly, Pow, Var
 
 #: Which way the first derivative may jump inside the interval: 0 not at all, +1 upwards only, -1 downwards only, 2 unknown.

@@ -24,11 +24,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpspec.domains.domain import Domain, Margin
 from dpspec.numeric.rounding import coarse_up, up
-from dpspec.quick import dataclass, field, replace
 from dpspec.symbolic.losses import Named, constants, recognise
 from dpspec.symbolic.parts import Case
 

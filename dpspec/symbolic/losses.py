@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
 from dpspec.domains.domain import Domain, Margin
 from dpspec.numeric.rounding import padded_down, padded_up, sqrt_up
-from dpspec.quick import dataclass
 from dpspec.symbolic.normal import Fn, Mono, Poly, Pow, Var, add, mul, named_loss, scale, sub, var
 
 #: An end of a range; None is infinite on that side.

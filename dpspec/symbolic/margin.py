@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -13,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpspec.numeric.slopes import SLOPES, bump
 from dpspec.numeric.slopes import expit as expit
-from dpspec.quick import dataclass, field
 from dpspec.spec.expr import Expr
 from dpspec.symbolic import softmax
 from dpspec.symbolic.certificate import Certificate

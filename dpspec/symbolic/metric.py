@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from dpspec.domains.domain import Domain
 from dpspec.numeric.rounding import down, show, sqrt_up, up
-from dpspec.quick import dataclass
 from dpspec.spec.expr import Call, Expr, Name, walk
 from dpspec.symbolic.certificate import Certificate
 from dpspec.symbolic.claims import declared_only

@@ -28,11 +28,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpspec.domains.domain import Domain
 from dpspec.numeric.rounding import down, padded_down, padded_up, show, sqrt_up, up
-from dpspec.quick import dataclass, field
 from dpspec.symbolic.certificate import Certificate
 from dpspec.symbolic.claims import declared_only, scaled, shrunk
 from dpspec.symbolic.findings import Claim, Finding

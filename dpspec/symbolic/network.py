@@ -13,11 +13,11 @@ term. Only ``log(1 + exp(z))``, ``1/(1 + exp(z))`` and ``max`` are rewritten, to
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
-from dpspec.quick import dataclass
 from dpspec.spec.expr import Bin, Call, Expr, Inner, Name, Neg, Norm, Num, is_network, names, network_weights, unit, walk
 from dpspec.symbolic.normal import NAMED_LOSSES, NoNormalForm, NoValue, Scope, normal_form, var
 from dpspec.symbolic.parts import Parts, split

@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -45,7 +46,6 @@ from flint import ctx
 from numpy.typing import NDArray
 
 from dpspec.numeric.rounding import down, up
-from dpspec.quick import dataclass
 from dpspec.symbolic.balls import Balls, hull, lower, upper
 from dpspec.symbolic.network import Apply, Input, Label, Network, Node, Number, Product, Sum, children, exchangeable, places
 

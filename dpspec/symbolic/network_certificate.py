@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpspec.domains.domain import Domain, Margin, margin_range
 from dpspec.numeric.rounding import show, sqrt_up, up
-from dpspec.quick import dataclass, replace
 from dpspec.symbolic.certificate import Certificate
 from dpspec.symbolic.claims import declared_only
 from dpspec.symbolic.findings import Claim, Finding

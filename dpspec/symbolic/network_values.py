@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpspec.quick import dataclass
 from dpspec.symbolic.margin import array_power, array_unary
 from dpspec.symbolic.network import Apply, Input, Label, Network, Node, Number, Product, Sum
 

@@ -8,12 +8,12 @@ are gone: ``<w, x>`` is the margin ``u``, ``|w|`` and ``|w|_1`` are the atoms of
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import TypeAlias
 
 from dpspec.numeric.rounding import show
-from dpspec.quick import dataclass
 from dpspec.spec.expr import Bin, Call, Expr, Inner, Name, Neg, Norm, Num
 from dpspec.symbolic.groups import groups
 

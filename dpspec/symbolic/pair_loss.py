@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import TypeAlias
@@ -11,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpspec.domains.domain import Domain
-from dpspec.quick import dataclass, field
 from dpspec.symbolic.margin import MarginLoss
 from dpspec.symbolic.normal import Poly, const, substitute, variables
 from dpspec.symbolic.pairs import pair_case

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 from dpspec.domains.domain import Domain, finite, interval
-from dpspec.quick import dataclass
 from dpspec.symbolic import groups
 from dpspec.symbolic.losses import drop_free
 from dpspec.symbolic.normal import NoNormalForm, Poly, Var, add, const, substitute, var, variables

@@ -17,12 +17,12 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dpspec.domains.domain import Domain, Margin
-from dpspec.quick import dataclass
 from dpspec.symbolic.losses import Named, recognise
 from dpspec.symbolic.parts import Case
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
-from dpspec.quick import dataclass
 from dpspec.symbolic.losses import drop_free
 from dpspec.symbolic.normal import Fn, Mono, NoNormalForm, Poly, Pow
 

@@ -14,10 +14,10 @@ runs close to what is proved, and :mod:`dpspec.symbolic.running` bounds how clos
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from dpspec.quick import dataclass
 from dpspec.symbolic.losses import drop_free
 from dpspec.symbolic.normal import (
     ZERO,

@@ -12,13 +12,13 @@ cauchy(c): (2/c) q (q^2 - 3)/(1 + q^2)^3 with q = s/c, largest in magnitude at q
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
 from dpspec.domains.domain import Margin
 from dpspec.numeric.rounding import padded_up, up
-from dpspec.quick import dataclass
 from dpspec.symbolic.extrema import ranges, saturating
 from dpspec.symbolic.losses import recognise
 from dpspec.symbolic.parts import Case

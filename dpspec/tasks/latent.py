@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -41,7 +42,6 @@ from dpspec.algorithms.objective import margins
 from dpspec.measures.measure import Array, Measure, Trial
 from dpspec.measures.vector import DISTANCES
 from dpspec.numeric import latent
-from dpspec.quick import dataclass
 from dpspec.spec.expr import Num
 from dpspec.spec.model import Fit
 from dpspec.spec.words import Assumption

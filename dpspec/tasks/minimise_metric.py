@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +26,6 @@ from dpspec.algorithms.sets import ConstraintSet, Vector, constraint_set
 from dpspec.measures.measure import Array, Measure, Trial
 from dpspec.measures.risk import EXCESS_EMPIRICAL_RISK
 from dpspec.numeric.slopes import expit
-from dpspec.quick import dataclass
 from dpspec.spec.model import Minimise
 from dpspec.symbolic import metric
 from dpspec.symbolic.margin import bounded

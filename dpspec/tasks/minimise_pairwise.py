@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -25,7 +26,6 @@ from dpspec.algorithms.sets import REALS, ConstraintSet, GroupNorm, prox
 from dpspec.measures.measure import Array, Measure, Trial
 from dpspec.measures.risk import EXCESS_EMPIRICAL_RISK
 from dpspec.measures.vector import DISTANCES
-from dpspec.quick import dataclass, field, replace
 from dpspec.spec.expr import Call, names, walk
 from dpspec.spec.model import Minimise
 from dpspec.spec.words import LOSSES

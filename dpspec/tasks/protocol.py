@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -15,7 +16,6 @@ import numpy as np
 from dpspec.algorithms.card import Problem
 from dpspec.domains.variable import Variable
 from dpspec.measures.measure import Array, Measure, Trial
-from dpspec.quick import dataclass, field
 from dpspec.spec.model import Analysis
 from dpspec.spec.words import Assumption
 

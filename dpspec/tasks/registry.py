@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from dpspec import measures
-from dpspec.quick import kept
+from dpspec.spec.kept import kept
 from dpspec.tasks.protocol import Task
 
 _PACKAGE = __name__.rpartition(".")[0]

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +26,6 @@ from numpy.typing import NDArray
 from dpspec.algorithms.card import Problem
 from dpspec.data.problems import fail
 from dpspec.measures.measure import Array, Measure, Trial
-from dpspec.quick import dataclass
 from dpspec.spec.model import Infer
 from dpspec.spec.words import Assumption
 from dpspec.tasks.protocol import Binding, Reference, Refusal, Task, fitted

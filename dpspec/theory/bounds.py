@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
-from dpspec.quick import dataclass
 from dpspec.spec.expr import names
 from dpspec.theory.formulas import UNKNOWN, choose, positive
 

@@ -19,6 +19,7 @@ of its point and its length.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +29,6 @@ from dpspec.algorithms.gradients import OPERATIONS, U, norm, step_rounding
 from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.proximal import ERRORS, MOST_STEPS, Course, course, follow
 from dpspec.algorithms.sets import ConstraintSet, Vector, constraint_set
-from dpspec.quick import dataclass
 
 #: Gradients are summed over so many records at a time and these sums exactly: rounding does not grow with their number.
 _ROWS: Final = 2048

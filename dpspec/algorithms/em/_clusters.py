@@ -13,6 +13,7 @@ have no negative entries, so two records' are at most sqrt(2) of that apart, and
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +22,6 @@ from dpspec.algorithms import sums
 from dpspec.algorithms.sets import Vector
 from dpspec.models.rows import Rows
 from dpspec.numeric.norms import clip_rows
-from dpspec.quick import dataclass
 
 #: Records are brought into the ball of so many radii of the means before anything is computed: far enough to change no answer, near enough
 #: that squares over variances are finite.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from dpspec.algorithms.sets import Vector, soft_threshold
-from dpspec.quick import dataclass
 
 
 def capped_simplex(g: Vector, k: int) -> Vector:

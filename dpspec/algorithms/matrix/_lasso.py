@@ -16,6 +16,7 @@ is 1/a^2-smooth and 1/b^2-strongly convex on all symmetric matrices, nothing has
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -23,7 +24,6 @@ import numpy as np
 from dpspec.algorithms.proximal import ERRORS, Course, course, follow
 from dpspec.algorithms.sets import Vector, soft_threshold
 from dpspec.numeric.norms import length
-from dpspec.quick import dataclass
 
 _U: Final = 2.0**-53
 

@@ -33,6 +33,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -46,7 +47,6 @@ from dpspec.models.door import Door
 from dpspec.models.rows import Rows
 from dpspec.privacy.channels.gaussian_vector import GaussianVector
 from dpspec.privacy.schedule import Draw, Tree
-from dpspec.quick import dataclass
 from dpspec.symbolic.margin import MarginLoss, margin_functions
 from dpspec.symbolic.normal import NoNormalForm
 

@@ -34,6 +34,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -48,7 +49,6 @@ from dpspec.models.rows import Rows
 from dpspec.numeric.norms import clip_rows
 from dpspec.privacy.channels.gaussian_vector import GaussianVector
 from dpspec.privacy.schedule import Draw, Tree
-from dpspec.quick import dataclass
 from dpspec.symbolic.margin import MarginLoss, margin_functions
 from dpspec.symbolic.normal import NoNormalForm
 

@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Source
 from dpspec.algorithms.sets import Vector
-from dpspec.quick import dataclass
 
 _EVIDENCE = "tests/algorithms/nldp_erm/test_sigm.py::"
 

@@ -34,6 +34,7 @@ and the noise z adds at most slope * sqrt(E|z|^2), or (B + lam)/2 E|z|^2 on R^d,
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -49,7 +50,6 @@ from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.mechanisms.norm_laplace import NormLaplace
 from dpspec.privacy.schedule import Draw, Tree
-from dpspec.quick import dataclass
 
 #: More records are refused: n^2/2 pairs.
 MOST: Final = 1 << 20

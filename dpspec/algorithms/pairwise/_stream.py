@@ -39,6 +39,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
@@ -55,7 +56,6 @@ from dpspec.models.rows import Rows
 from dpspec.numeric.coins import coins
 from dpspec.privacy.mechanisms.gaussian_stream import GaussianStream
 from dpspec.privacy.schedule import Draw, Tree
-from dpspec.quick import dataclass
 
 #: The explicit bound.
 THEOREM: Final = "online gradient steps, the noisy point fed back"

@@ -22,13 +22,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from dpspec.algorithms.card import Bound, Card, Fault, Need, Source
 from dpspec.algorithms.sets import Vector
-from dpspec.quick import dataclass
 
 _EVIDENCE = "tests/algorithms/public_data/test_newton_scale_root.py::"
 

@@ -8,6 +8,7 @@ their sensitivities: nothing rounds between a record and the meter.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -16,7 +17,6 @@ from dpspec.algorithms.card import Need, Problem, Source
 from dpspec.privacy.mechanisms.cube_norm import CubeBlocks, CubeNorm
 from dpspec.privacy.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpspec.privacy.mechanisms.staircase import Staircase, tread
-from dpspec.quick import dataclass
 
 Noise: TypeAlias = Staircase | CubeNorm | CubeBlocks | DiscreteGaussian | DiscreteLaplace
 Kind: TypeAlias = Literal["pure", "gaussian"]

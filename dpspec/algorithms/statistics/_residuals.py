@@ -18,12 +18,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-
-from dpspec.quick import dataclass
 
 Array: TypeAlias = NDArray[np.float64]
 Chosen: TypeAlias = tuple[int, ...]

@@ -16,6 +16,7 @@ Source: Hardt and Talwar 2010 (K-norm); Chaudhuri, Monteleoni and Sarwate 2011 f
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,7 +33,6 @@ from dpspec.privacy.mechanisms.cube_norm import CubeNorm
 from dpspec.privacy.mechanisms.gaussian import Gaussian
 from dpspec.privacy.mechanisms.norm_laplace import NormLaplace
 from dpspec.privacy.schedule import Draw, Tree
-from dpspec.quick import dataclass
 
 Mechanism: TypeAlias = Gaussian | NormLaplace | CubeNorm
 

@@ -34,6 +34,7 @@ on a cut are theirs to break). The score and the weights are derived here.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
@@ -48,7 +49,6 @@ from dpspec.models.door import Door
 from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.row_selection import RowSelection
 from dpspec.privacy.schedule import Draw, Sequence, Tree
-from dpspec.quick import dataclass
 
 #: Numbers of a grid that is left open, and the most that a grid may have.
 OPEN: Final = 2**14

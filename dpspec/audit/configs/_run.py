@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dpspec.audit.configs._keys import refuse
-from dpspec.quick import dataclass
 
 MOST_SEGMENTS = 200
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from dpspec.audit.configs._keys import Keys
 from dpspec.audit.configs._words import COMMON
 from dpspec.audit.deployment import Deployment
-from dpspec.quick import dataclass, field
 from dpspec.spec.diagnostics import SpecError
 
 

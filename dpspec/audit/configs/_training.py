@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpspec.audit.configs._keys import Keys, refuse, word_of
@@ -17,7 +18,6 @@ from dpspec.audit.configs._tool import Configured, Tool
 from dpspec.audit.deployment import Deployment, deployment_of
 from dpspec.audit.kinds import shown
 from dpspec.audit.words import NEIGHBOURS, relation_of
-from dpspec.quick import dataclass, replace
 
 #: How words of a sampler begin, by the law of its batches. A text with words of two laws, or with one of those below, says none.
 SAMPLERS = {

@@ -20,12 +20,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from dpspec.quick import dataclass
 
 Floats = npt.NDArray[np.float64]
 Curve = Callable[[Floats], Floats]

@@ -6,12 +6,11 @@ is an array: (n,) numbers, (n, dim) vectors, (n, dim + 1) labelled vectors with 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
-
-from dpspec.quick import dataclass
 
 Array = npt.NDArray[np.float64]
 Pair = tuple[Array, Array]

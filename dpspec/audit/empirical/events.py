@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dpspec.audit.empirical.statistics import Score, Statistic
-from dpspec.quick import dataclass, replace
 
 Floats = npt.NDArray[np.float64]
 

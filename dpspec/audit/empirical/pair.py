@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,6 @@ from dpspec.audit.empirical.events import Aim, Event, choose_event
 from dpspec.audit.empirical.result import Claim, EmpiricalResult, check_confidence
 from dpspec.audit.empirical.samples import as_matrix, check_pair, encode, fit_coding
 from dpspec.audit.empirical.statistics import AUTO, candidates
-from dpspec.quick import dataclass
 from dpspec.spec.diagnostics import Diagnostic
 
 Floats = npt.NDArray[np.float64]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from dpspec.audit.empirical.diagnose import bad_parameter
-from dpspec.quick import dataclass
 from dpspec.spec.diagnostics import Diagnostic
 
 Verdict = Literal["violated", "not-certified"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dpspec.audit.empirical.diagnose import unusable
-from dpspec.quick import dataclass
 
 Floats = npt.NDArray[np.float64]
 _HUGE = 1e100

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from dpspec.audit.empirical.domains import Domain
 from dpspec.audit.empirical.events import Aim, choose_event
 from dpspec.audit.empirical.samples import as_matrix, encode, fit_coding
 from dpspec.audit.empirical.statistics import candidates
-from dpspec.quick import dataclass
 
 Sampler = Callable[[Any, int, np.random.Generator], Any]
 

@@ -6,12 +6,11 @@ ones ignore the training data; learned ones estimate a log likelihood ratio. Any
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from dpspec.quick import dataclass
 
 Floats = npt.NDArray[np.float64]
 Score = Callable[[Floats], Floats]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 
 from dpspec.audit.component import Breach, Component, Context, Missing, assuming
 from dpspec.audit.event import Event, nodes
 from dpspec.audit.events import inner
 from dpspec.audit.pairs import LaplacePair, approximate, randomized_response
-from dpspec.quick import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

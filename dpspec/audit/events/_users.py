@@ -9,6 +9,7 @@ same coins for its other records: by joint convexity the pair that also shows J 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from dpspec.audit.component import Component, Context
 from dpspec.audit.event import Event, nodes
 from dpspec.audit.events._common import grouped
 from dpspec.audit.pairs import Array, GaussianPair, _ndtr, _reach_by_bisection
-from dpspec.quick import dataclass, replace
 
 MOST_RECORDS = 10_000
 _FAINT = 1e-25

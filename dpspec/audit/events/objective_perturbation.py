@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +12,6 @@ from dpspec.audit.component import Component, Context, Missing, assuming
 from dpspec.audit.event import Event
 from dpspec.audit.kinds import Kind
 from dpspec.audit.pairs import Array
-from dpspec.quick import dataclass
 
 KIND = Kind(
     "the minimiser of a mean of n convex losses plus a ridge and a random linear term <b, w>/n (objective perturbation)",

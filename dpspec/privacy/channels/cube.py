@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +13,6 @@ from dpspec.numeric.norms import check_size
 from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, clip_cube, from_coth, rows
 from dpspec.privacy.mechanism import Family, Norm
 from dpspec.privacy.noise import Array, NoiseSource
-from dpspec.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True)

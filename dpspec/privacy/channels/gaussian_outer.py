@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +12,6 @@ from dpspec.numeric.norms import check_size, clip_rows, lengths
 from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, rows
 from dpspec.privacy.mechanism import Family, Norm
 from dpspec.privacy.noise import Array, NoiseSource
-from dpspec.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True)

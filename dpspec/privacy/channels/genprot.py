@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -15,7 +16,6 @@ from dpspec.numeric.norms import check_size
 from dpspec.privacy.channels.protocol import Records, check_level, check_scale, clip_cube, rows
 from dpspec.privacy.mechanism import Family, Norm
 from dpspec.privacy.noise import Array, Integers, NoiseSource
-from dpspec.quick import dataclass
 
 
 def window_epsilon(half: float, length: int) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +16,6 @@ from dpspec.numeric.norms import check_size, directions, lengths
 from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, from_coth, plain, rows
 from dpspec.privacy.mechanism import Family, Norm
 from dpspec.privacy.noise import Array, NoiseSource, keep_threshold
-from dpspec.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True)

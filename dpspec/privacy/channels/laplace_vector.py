@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -10,7 +11,6 @@ from dpspec.numeric.norms import check_size, clip_rows
 from dpspec.privacy.channels.protocol import Records, check_level, check_positive, check_scale, clip_cube, rows
 from dpspec.privacy.mechanism import Family, Norm
 from dpspec.privacy.noise import Array, NoiseSource
-from dpspec.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
@@ -14,7 +15,6 @@ from dpspec.numeric.norms import check_size, directions
 from dpspec.privacy.channels.protocol import Records, block_rows, check_level, check_positive, check_scale, plain, rows
 from dpspec.privacy.mechanism import Family, Norm
 from dpspec.privacy.noise import Array, Bools, NoiseSource, down, keep_threshold
-from dpspec.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True)

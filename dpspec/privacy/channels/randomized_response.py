@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
@@ -13,7 +14,6 @@ from dpspec.privacy.channels.categories import check_categories, check_tellable,
 from dpspec.privacy.channels.protocol import Records, check_level, from_coth
 from dpspec.privacy.mechanism import Family, Norm
 from dpspec.privacy.noise import Array, Integers, NoiseSource, down
-from dpspec.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True)

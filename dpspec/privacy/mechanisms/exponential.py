@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positive
 from dpspec.privacy.mechanisms.selection import SLACK, check_scores, choose_exponential, gaps
 from dpspec.privacy.noise import NoiseSource
 from dpspec.privacy.schedule import Family, Norm
-from dpspec.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,7 +10,6 @@ import numpy as np
 from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_numbers, check_positive
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
-from dpspec.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -12,7 +13,6 @@ from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positiv
 from dpspec.privacy.mechanisms.selection import SLACK, check_scores, choose_exponential, choose_flip, gaps
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
-from dpspec.quick import dataclass
 
 #: Below, discrete Laplace noise of 2^29/level steps reaches the end of 64-bit integers with a probability above e^-200.
 LEAST_LEVEL = 2.0**-26

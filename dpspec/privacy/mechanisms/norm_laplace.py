@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +12,6 @@ import numpy as np
 from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_numbers, check_positive
 from dpspec.privacy.noise import Array, NoiseSource, add_rounded
 from dpspec.privacy.schedule import Family, Norm
-from dpspec.quick import dataclass
 
 
 def output_perturbation_sensitivity(

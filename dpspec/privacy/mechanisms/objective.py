@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,6 @@ from dpspec.privacy.mechanisms.norm_laplace import norm_laplace
 from dpspec.privacy.mechanisms.protocol import Minimised, check_level, check_positive
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
-from dpspec.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar, Final
@@ -14,7 +15,6 @@ from dpspec.privacy import gaussian
 from dpspec.privacy.mechanisms.protocol import Minimised, check_level, check_positive
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
-from dpspec.quick import dataclass
 
 #: The share of epsilon and of delta that pays for the gap between the solver's point and the minimiser.
 GAP: Final = 0.01

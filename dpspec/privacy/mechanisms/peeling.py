@@ -7,6 +7,7 @@ releases, which an accountant with a delta composes far better (about sqrt(kept)
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -20,7 +21,6 @@ from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positiv
 from dpspec.privacy.mechanisms.selection import SLACK, check_scores
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.schedule import Draw, Family, Norm, Repeat, Sequence, Tree
-from dpspec.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True)

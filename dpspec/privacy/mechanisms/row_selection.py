@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,7 +12,6 @@ from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positiv
 from dpspec.privacy.mechanisms.selection import SLACK, check_scores, choose_exponential, choose_flip, gaps
 from dpspec.privacy.noise import Integers, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
-from dpspec.quick import dataclass
 
 
 @dataclass(frozen=True, slots=True)

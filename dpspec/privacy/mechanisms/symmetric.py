@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -12,7 +13,6 @@ from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_numbers
 from dpspec.privacy.noise import Array, NoiseSource
 from dpspec.privacy.samplers import Neighbours
 from dpspec.privacy.schedule import Family, Norm
-from dpspec.quick import dataclass
 
 __all__ = ["Neighbours"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +14,6 @@ from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positiv
 from dpspec.privacy.mechanisms.symmetric import Neighbours, check_square
 from dpspec.privacy.noise import Array, NoiseSource, add_rounded
 from dpspec.privacy.schedule import Family, Norm
-from dpspec.quick import dataclass
 
 
 def second_moment_nuclear_sensitivity(radius: float, n: int, neighbours: Neighbours = "replace-one") -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -13,7 +14,6 @@ from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positiv
 from dpspec.privacy.mechanisms.symmetric import Neighbours, check_square
 from dpspec.privacy.noise import Array, NoiseSource, add_rounded
 from dpspec.privacy.schedule import Family, Norm
-from dpspec.quick import dataclass
 
 _MARGIN = 1e-7  # share of delta kept back for the rounding of two incomplete gamma functions
 _BLURRED = 1e-4  # share of delta kept back for noise that is too short in some direction to hide the rounding of M
