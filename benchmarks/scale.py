@@ -1,8 +1,10 @@
 """What runs take: memory and CPU seconds of releases over files of growing size, of the commands from cold, and of secure noise.
 
-    python -m benchmarks.scale files [--rows 1e5,1e6,1e7] [--d 20]
+    python -m benchmarks.scale make --folder DIR [--rows 1e5,1e6,1e7,5e7] [--d 20]
+    python -m benchmarks.scale files [--rows 1e5,1e6,1e7] [--d 20] [--folder DIR]
     python -m benchmarks.scale cold
     python -m benchmarks.scale noise
+    python -m benchmarks.scale cells [--cells 1e5]
 
 Every figure is of a process of its own (its peak resident memory, user and system time by ``getrusage``), the least of three for the
 commands. ``files`` compares a release with the bare pass that computes the same sums: pyarrow's batches, a float64 matrix, ``x.T @ x``.
@@ -51,6 +53,9 @@ for file in sorted(Path(sys.argv[1]).glob("*.parquet")):
     source = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
     for batch in source.iter_batches(65536, columns=sys.argv[2].split(","), use_threads=False):
         x = np.column_stack([c.to_numpy() for c in batch.columns])
+        if len(sys.argv) > 3:  # and what enforcing the domain takes at least: are the numbers finite, a norm, a product
+            assert np.isfinite(x.sum())
+            x *= np.minimum(1.0, 1.0 / np.sqrt(np.einsum("ij,ij->i", x, x)))[:, None]
         total = total + x.T @ x
 print(np.shape(total))
 """
@@ -67,7 +72,7 @@ def measured(words: list[str], root: Path = ROOT) -> dict[str, Any]:
     env = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "120"}
     env.pop("PYTHONDONTWRITEBYTECODE", None)  # as an installed package starts: compiled
     env["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "dpspec-scale")
-    done = subprocess.run([sys.executable, "-c", WATCH, json.dumps(words)], capture_output=True, text=True, env=env, check=True)
+    done = subprocess.run([sys.executable, "-c", WATCH, json.dumps(words)], capture_output=True, text=True, env=env, check=True, cwd=root)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -93,22 +98,39 @@ def names(d: int) -> list[str]:
     return [f"c{j}" for j in range(d)]
 
 
-def files(sizes: list[int], d: int, root: Path) -> None:
+def made(folder: Path, n: int, d: int) -> Path:
+    """The records of size n in a folder of their own, written where they are not there yet; beyond 1e7 the files of 1e7, several times."""
+    data, most = folder / f"records-{n}-{d}", 10_000_000
+    if not data.exists():
+        part = folder / f"part-{n}-{d}"
+        part.mkdir(parents=True)
+        if n > most and n % most == 0:
+            for k in range(n // most):
+                for file in made(folder, most, d).iterdir():
+                    os.link(file, part / f"{k}-{file.name}")
+        else:
+            written(part, n, d)
+        part.rename(data)
+    return data
+
+
+def files(sizes: list[int], d: int, root: Path, folder: Path, only: str) -> None:
     print(f"d = {d}; peak MB, CPU s")
     for n in sizes:
-        with tempfile.TemporaryDirectory() as folder:
-            data = Path(folder) / "records"
-            data.mkdir()
-            written(data, n, d)
-            bare = measured([sys.executable, "-c", BARE, str(data), ",".join(names(d))])
-            print(f"| {n:.0e} | bare pass | {bare['mb']:.0f} | {bare['cpu']:.2f} |", flush=True)
-            for what, (text, release) in RELEASES.items():
-                spec = Path(folder) / "spec.dps"
-                columns = ", ".join(f'"{c}"' for c in names(d))
-                spec.write_text(text.format(n=n, d=d, path="records", columns=columns, release=release))
-                found = measured([sys.executable, "-m", "dpspec", "run", str(spec), "--quiet"], root)
-                said = "" if found["code"] == 0 else f" exit {found['code']}: {found['said']}"
-                print(f"| {n:.0e} | {what} | {found['mb']:.0f} | {found['cpu']:.2f} |{said}", flush=True)
+        data = made(folder, n, d)
+        bare = measured([sys.executable, "-c", BARE, str(data), ",".join(names(d))])
+        print(f"| {n:.0e} | bare pass | {bare['mb']:.0f} | {bare['cpu']:.2f} |", flush=True)
+        held = measured([sys.executable, "-c", BARE, str(data), ",".join(names(d)), "scaled"])
+        print(f"| {n:.0e} | bare pass with norms | {held['mb']:.0f} | {held['cpu']:.2f} |", flush=True)
+        for what, (text, release) in RELEASES.items():
+            if only not in what:
+                continue
+            spec = folder / "spec.dps"
+            columns = ", ".join(f'"{c}"' for c in names(d))
+            spec.write_text(text.format(n=n, d=d, path=data.name, columns=columns, release=release))
+            found = measured([sys.executable, "-m", "dpspec", "run", str(spec), "--quiet"], root)
+            said = "" if found["code"] == 0 else f" exit {found['code']}: {found['said']}"
+            print(f"| {n:.0e} | {what} | {found['mb']:.0f} | {found['cpu']:.2f} |{said}", flush=True)
 
 
 COLD = {
@@ -117,12 +139,38 @@ COLD = {
     "--help": ["-m", "dpspec", "--help"],
     "check of one spec": ["-m", "dpspec", "check", str(ROOT / "specs/convex_erm/dp-gd.dps")],
     "plan of a tiny spec": ["-m", "dpspec", "plan", str(ROOT / "specs/convex_erm/breast-cancer.dps")],
-    "run of a tiny spec": ["-m", "dpspec", "run", str(ROOT / "specs/convex_erm/breast-cancer.dps")],
+    "run of a tiny spec, records from scikit-learn": ["-m", "dpspec", "run", str(ROOT / "specs/convex_erm/breast-cancer.dps")],
+    "run of a tiny spec, records from a file": ["-m", "dpspec", "run", "TINY"],
 }
+TINY = """analysis "tiny"
+
+data
+  n = 100, d = 2
+  from "tiny.csv" target "y"
+  private, unit person, neighbours replace-one
+  x in ball(l2, 1) by scale
+  y in {-1, 1} by map(-1 -> -1, 1 -> 1)
+
+privacy central
+  epsilon = 1, delta = 1e-6
+
+release w
+  minimise logistic over ball(l2, 1)
+  by dp-gd
+"""
 
 
 def cold(root: Path) -> None:
-    for what, words in COLD.items():
+    with tempfile.TemporaryDirectory() as folder:
+        tiny = Path(folder) / "tiny.dps"
+        tiny.write_text(TINY, encoding="utf-8")
+        (Path(folder) / "tiny.csv").write_text("a,b,y\n" + "0.1,0.2,1\n0.3,-0.2,-1\n" * 50, encoding="utf-8")
+        _cold(root, tiny)
+
+
+def _cold(root: Path, tiny: Path) -> None:
+    for what, named in COLD.items():
+        words = [str(tiny) if word == "TINY" else word for word in named]
         measured([sys.executable, *words], root)
         found = min((measured([sys.executable, *words], root) for _ in range(3)), key=lambda f: f["cpu"])
         print(f"| {what} | {found['cpu']:.2f} | {found['mb']:.0f} |", flush=True)
@@ -149,6 +197,67 @@ for kind in ("laplace", "gaussian"):
 """
 
 
+CELLS = """analysis "cells"
+
+data
+  n = 20, d = 1
+  private, unit person, neighbours replace-one
+  x in [-1, 1] by clip
+
+privacy central
+  epsilon = 1
+
+release m
+  estimate mean(x)
+  by dp-mean
+
+simulate
+  x = uniform(-1, 1)
+"""
+CLUSTER = """
+import time
+from distributed import LocalCluster
+if __name__ == "__main__":
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        print(cluster.scheduler_address, flush=True)
+        time.sleep(100000)
+"""
+
+
+def _held(process: int) -> tuple[float, float]:
+    """The peak of resident memory of a process in MB, and its CPU seconds."""
+    lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
+    peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    used = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return peak / 1024, sum(int(used[k]) for k in (11, 12)) / os.sysconf("SC_CLK_TCK")
+
+
+def cells(count: int, root: Path) -> None:
+    """A study of so many cells of ten trials on a scheduler in a process of its own with two workers, against cells without a scheduler."""
+    env = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        spec, cluster = Path(folder) / "cells.dps", Path(folder) / "cluster.py"
+        spec.write_text(CELLS, encoding="utf-8")
+        cluster.write_text(CLUSTER, encoding="utf-8")
+        with subprocess.Popen([sys.executable, str(cluster)], stdout=subprocess.PIPE, text=True, env=env) as scheduler:
+            assert scheduler.stdout is not None
+            address = scheduler.stdout.readline().strip()
+            before = _held(scheduler.pid)
+            words = [sys.executable, "-m", "dpspec", "study", str(spec), "--seed", "1", "--trials", str(10 * count), "--quiet"]
+            client = measured([*words, "--engine", "dask", "--scheduler", address], root)
+            after = _held(scheduler.pid)
+            scheduler.terminate()
+        few = min(count, 500)
+        alone = measured([*words[:-2], str(10 * few), "--quiet", "--workers", "1"], root)
+        start = measured([*words[:-2], "10", "--quiet", "--workers", "1"], root)
+    print(f"{count:.0e} cells: exit {client['code']} {client['said']}")
+    print(
+        f"scheduler: {before[0]:.0f} MB at its start, {after[0]:.0f} MB at most; {(after[1] - before[1]) / count * 1e3:.2f} ms CPU a cell"
+    )
+    print(f"client: {client['mb']:.0f} MB at most, {(client['cpu'] - start['cpu']) / count * 1e3:.2f} ms CPU a cell")
+    print(f"without a scheduler: {(alone['cpu'] - start['cpu']) / max(1, few - 1) * 1e3:.2f} ms CPU a cell")
+
+
 def noise(root: Path) -> None:
     env = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     print(subprocess.run([sys.executable, "-c", NOISE], capture_output=True, text=True, env=env, check=True).stdout)
@@ -156,13 +265,23 @@ def noise(root: Path) -> None:
 
 def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    ask.add_argument("what", choices=("files", "cold", "noise"))
+    ask.add_argument("what", choices=("make", "files", "cold", "noise", "cells"))
     ask.add_argument("--rows", default="1e5,1e6")
     ask.add_argument("--d", type=int, default=20)
     ask.add_argument("--root", type=Path, default=ROOT, help="another checkout, to compare with")
+    ask.add_argument("--folder", type=Path, help="where the records are kept; a temporary folder by default")
+    ask.add_argument("--cells", default="1e5")
+    ask.add_argument("--only", default="", help="only releases with this in their name")
     found = ask.parse_args()
-    if found.what == "files":
-        files([int(float(v)) for v in found.rows.split(",")], found.d, found.root)
+    sizes = [int(float(v)) for v in found.rows.split(",")]
+    if found.what == "make":
+        for n in sizes:
+            made(found.folder, n, found.d)
+    elif found.what == "files":
+        with tempfile.TemporaryDirectory() as folder:
+            files(sizes, found.d, found.root, found.folder or Path(folder), found.only)
+    elif found.what == "cells":
+        cells(int(float(found.cells)), found.root)
     else:
         {"cold": cold, "noise": noise}[found.what](found.root)
 

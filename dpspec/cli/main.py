@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import Any
@@ -19,6 +20,8 @@ def main() -> None:
     if "_DPSPEC_COMPLETE" in os.environ:
         _complete()
         return
+    # modules and schemas are made once and stay: looking through them for garbage was a fifth of the start
+    gc.set_threshold(100_000, 20, 20)
     only = given[0] if given and given[0] in COMMANDS else None
     listed = given in ([], ["-h"], ["--help"])
     app = build(only, listed=listed)

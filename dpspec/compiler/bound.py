@@ -29,7 +29,7 @@ from dpspec.theory.least import EPSILON, RECORDS, least
 Recompile: TypeAlias = Callable[["Draft[Calibrated]", str, float], "Draft[Bounded] | None"]
 
 #: When to seek the least n and epsilon that meet a target.
-Seek: TypeAlias = Literal["always", "missed"]
+Seek: TypeAlias = Literal["always", "missed", "never"]
 
 
 def bound(draft: Draft[Calibrated], recompile: Recompile | None = None, seek: Seek = "always") -> Draft[Bounded]:
@@ -224,10 +224,11 @@ def _target(
         ), undecided
     met = value <= limit
     target = Target(measure, limit, probability, met)
-    if recompile is not None and not draft.predict_only and (seek == "always" or not met):
+    sought = recompile is not None and not draft.predict_only and (seek == "always" or (seek == "missed" and not met))
+    if sought and recompile is not None:
         n, epsilon = (_least(draft, release, variable, target, recompile) for variable in ("n", "epsilon"))
         target = replace(target, least_n=None if n is None else math.ceil(n), least_epsilon=epsilon)
-    return (draft if met else _missed(draft, expect.measure, target, value, path)), target
+    return (draft if met else _missed(draft, expect.measure, target, value, path, sought)), target
 
 
 def _expected(draft: Draft[Calibrated], expect: Expect, path: Path) -> tuple[Draft[Calibrated], float | None, float | None, bool]:
@@ -243,7 +244,7 @@ def _expected(draft: Draft[Calibrated], expect: Expect, path: Path) -> tuple[Dra
     return draft, None if limit is None else float(limit), probability, True
 
 
-def _missed(draft: Draft[Calibrated], measure: str, target: Target, value: float, path: Path) -> Draft[Calibrated]:
+def _missed(draft: Draft[Calibrated], measure: str, target: Target, value: float, path: Path, sought: bool) -> Draft[Calibrated]:
     least_n, epsilon = target.least_n, target.least_epsilon
     more = [f"n = {least_n:,}" if least_n else "", f"epsilon = {epsilon:.3g}" if epsilon else ""]
     return draft.report(
@@ -252,7 +253,9 @@ def _missed(draft: Draft[Calibrated], measure: str, target: Target, value: float
         path=path,
         help="the bound meets it at " + " or ".join(m for m in more if m)
         if any(more)
-        else "no n or epsilon in range meets it by this bound",
+        else "no n or epsilon in range meets it by this bound"
+        if sought
+        else "raise n or the budget",
     )
 
 

@@ -30,7 +30,7 @@ def compile_draft(parsed: Parsed, *, least: Seek = "always") -> Draft[Resolved]:
     that they reached.
 
     ``least``: whether the least n and epsilon of a target are sought ``always``, or only where it is ``missed`` and the message needs
-    them (each search compiles the analysis some twenty times).
+    them (each search compiles the analysis some twenty times), or ``never``: a study measures what a point does, and does not ask.
     """
     draft = _bounded(Draft(parsed=parsed), _recompile, least)
     whole = draft.reached(Bounded)  # a missed target is an error: its plan is printed without costs

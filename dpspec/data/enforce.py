@@ -245,7 +245,7 @@ def rules_of(data: Data, variable: str, d: int, values: Values, *, done: bool = 
 # ------------------------------------------------------------------------------------------------------------------ records
 
 
-def _enforce_x(x: Any, rules: Rules, counts: Counts | None, missing: bool = False) -> Any:
+def _enforce_x(x: Any, rules: Rules, counts: Counts | None, missing: bool = False, fresh: bool = False) -> Any:
     if is_sparse(x):
         if not rules.zero:
             fail(
@@ -261,6 +261,21 @@ def _enforce_x(x: Any, rules: Rules, counts: Counts | None, missing: bool = Fals
         return csr_array((v, x.indices, x.indptr), shape=x.shape)
     out: Vector | None = None
     rows = drawing_rows(x.shape[1])
+    if fresh:
+        whole: Vector = x.view()
+        whole.setflags(write=True)  # numpy allows it where the memory itself may be written
+        near = max(256, 2**16 // max(x.shape[1], 1))  # what several passes over half a megabyte find in the cache
+        for block, start in enumerate(range(0, len(whole), rows)):
+            outside = gone = 0
+            for at in range(start, min(start + rows, len(whole)), near):
+                part = whole[at : min(at + near, start + rows)]
+                v, touched, bad = rules.apply(Entries(part), missing)
+                outside, gone = outside + touched, gone + bad
+                if v is not part:
+                    part[...] = v
+            if counts is not None:
+                counts.add(rules.variable, block, outside, gone)
+        return whole
     for block, start in enumerate(range(0, len(x), rows)):
         old = x[start : start + rows]
         v, touched, bad = rules.apply(Entries(np.array(old)), missing)
@@ -288,7 +303,13 @@ def alone(x: Any, missing: bool) -> Any:
 
 
 def enforce(
-    records: AnyRecords, data: Data, values: Mapping[str, Number] | None = None, *, missing: bool = False, apart: bool = False
+    records: AnyRecords,
+    data: Data,
+    values: Mapping[str, Number] | None = None,
+    *,
+    missing: bool = False,
+    apart: bool = False,
+    fresh: bool = False,
 ) -> tuple[AnyRecords, Counts]:
     """The records with every enforced domain of ``data`` made true, and how many records that changed.
 
@@ -296,7 +317,7 @@ def enforce(
     generated ones are enforced as they are drawn, public records are enforced like private ones. A domain without ``by`` changes
     nothing (it is only declared), but NaN and infinities become zeros in any case; where entries of x may be ``missing``, NaN is one that
     is, and stays. ``apart``: one entry is protected by itself, so one that is not finite becomes 0 (or missing) alone, and not its whole
-    record. The counts are statistics of the records: studies
+    record. ``fresh``: nobody else holds x, which may be overwritten. The counts are statistics of the records: studies
     may show them, a release may not. Raises SpecError DP520...DP523.
     """
     env = known_values(data, values)
@@ -329,6 +350,6 @@ def enforce(
         made.public_x = public
         return made, counts
 
-    x = _enforce_x(alone(records.x, missing) if apart else records.x, x_rules, counts, missing)
+    x = _enforce_x(alone(records.x, missing) if apart else records.x, x_rules, counts, missing, fresh)
     y = None if records.y is None else _enforce_x(records.y[:, None], y_rules, counts)
     return Records(x, None if y is None else y[:, 0], public, mapped, records.words), counts

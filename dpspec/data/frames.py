@@ -79,7 +79,7 @@ def read_file(path: Path, wanted: Wanted) -> Frame:
 
 
 def _read_text(path: Path, delimiter: str, wanted: Wanted) -> Frame:
-    from pyarrow import ArrowException, OSFile, float64, schema, string
+    from pyarrow import ArrowException, OSFile, Table, float64, schema, string
     from pyarrow.csv import read_csv
 
     where, kind = path.name, "tab-separated text" if delimiter == "\t" else "comma-separated text"
@@ -88,8 +88,9 @@ def _read_text(path: Path, delimiter: str, wanted: Wanted) -> Frame:
         names, header, alone = header_row(path, delimiter, wanted, lines)
     use = list(wanted.named()) if wanted.columns else names
     read, parse, convert = text_options(names, use, delimiter, wanted, 1 << 20)
-    empty = schema([(n, string() if n in wanted.words else float64()) for n in use]).empty_table()
-    table: Any = empty if alone else None
+    # no `empty_table()`: that would import pandas
+    typed = schema([(n, string() if n in wanted.words else float64()) for n in use])
+    table: Any = Table.from_batches([], schema=typed) if alone else None
     try:
         if table is None:
             with OSFile(str(path)) as source:

@@ -23,6 +23,7 @@ from dpspec.data.frames import doubles, from_memory, read_file, read_sklearn, un
 from dpspec.data.problems import Values, fail, integer, nearest, number, problem
 from dpspec.data.records import Matrix, Records, Vector, Words, is_sparse
 from dpspec.data.tables import Frame, Wanted, require
+from dpspec.numeric.norms import plainly_finite
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.model import CsvSource, Data, Domain, Encode, MemorySource, SklearnSource
 from dpspec.spec.ratio import ratio
@@ -406,13 +407,12 @@ def _numbers(column: Any, what: str, private: bool, found: list[Diagnostic], fix
         v: Vector = column
         return v if _check(v, what, private, found, allowed) else None
     import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.types as t
 
     if t.is_null(column.type) and not len(column):  # no record, so no type either
         return np.empty(0)
     if column.null_count and not allowed:
-        bad = None if private else pc.is_null(column).to_numpy(zero_copy_only=False)
+        bad = None if private else column.is_null().to_numpy(zero_copy_only=False)
         found.append(
             problem("DP504", f"{what} has a missing value{_place(private, bad)}", "fill in a constant before loading, or drop the column")
         )
@@ -423,8 +423,21 @@ def _numbers(column: Any, what: str, private: bool, found: list[Diagnostic], fix
         return None
     if t.is_boolean(column.type):
         column = column.cast(pa.int8())
-    out: Vector = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    out: Vector = _held(column.cast(pa.float64(), safe=False), np.dtype(np.float64))
     return out if _check(out, what, private, found, allowed) else None
+
+
+def _held(column: Any, dtype: np.dtype[Any]) -> Any:
+    """The values of an Arrow column of doubles or of indices as an array, missing doubles NaN; without a copy where they lie together.
+
+    By its buffers: ``to_numpy`` of Arrow imports pandas wherever that is installed, which takes longer than a small run.
+    """
+    parts = []
+    for part in column.chunks if hasattr(column, "chunks") else [column]:
+        whole = part.fill_null(np.nan) if part.null_count else part
+        if len(whole):
+            parts.append(np.frombuffer(whole.buffers()[1], dtype=dtype, count=len(whole), offset=whole.offset * dtype.itemsize))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
 
 
 def _codes(column: Any, levels: tuple[str, ...], what: str, private: bool, found: list[Diagnostic]) -> tuple[Any, Any] | None:
@@ -451,7 +464,7 @@ def _codes(column: Any, levels: tuple[str, ...], what: str, private: bool, found
     index = {w.strip(): i for i, w in enumerate(levels)}
     words = coded.dictionary.to_pylist()
     lookup = np.array([index.get(w, -1) for w in words], dtype=np.int64)
-    cells = coded.indices.to_numpy(zero_copy_only=False)
+    cells = _held(coded.indices, np.dtype(np.int32))
     return lookup[cells], (words, cells)
 
 
@@ -472,7 +485,7 @@ def _words(column: Any, what: str, found: list[Diagnostic]) -> Words:
         return np.full(len(array), -1, dtype=np.int64), ()
     coded = pc.utf8_trim_whitespace(array.cast(pa.large_string())).dictionary_encode()
     said = [str(word) for word in coded.dictionary.to_pylist()]
-    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = _held(coded.indices.fill_null(-1), np.dtype(np.int32)).astype(np.int64)
     if "" in said:
         codes[codes == said.index("")] = -1
     return codes, tuple(said)
@@ -592,6 +605,10 @@ def _features(
     if frame.matrix is not None and is_sparse(frame.matrix):
         fail("DP515", f"{frame.where}: encodings need dense columns", "encode before handing over a sparse matrix")
 
+    if frame.table is not None and not any(f in encodings for f in features):
+        made = _doubles(frame, features, intercept)
+        if made is not None:
+            return made, features + last
     widths = [_width(encodings.get(f), env) for f in features]
     x = np.zeros((frame.n, sum(widths) + int(intercept)))
     names: list[str] = []
@@ -636,6 +653,32 @@ def _features(
     if intercept:
         x[:, -1] = 1.0
     return x, tuple(names) + last
+
+
+def _doubles(frame: Frame, features: tuple[str, ...], intercept: bool) -> Vector | None:
+    """The matrix of a table whose features are columns of finite doubles; None for every other, which is looked at column by column."""
+    import pyarrow as pa
+
+    columns = [frame.table.column(frame.names.index(f)) for f in features]
+    if any(c.type != pa.float64() or c.null_count for c in columns):
+        return None
+    cuts = [[len(part) for part in c.chunks] for c in columns]
+    if not columns or any(cut != cuts[0] for cut in cuts):
+        return None
+    x = np.empty((frame.n, len(columns) + int(intercept)))
+    near, at = max(256, 2**16 // len(columns)), 0  # rows that stay in the cache while they are written column by column, and looked at
+    if intercept:
+        x[:, -1] = 1.0
+    for k, size in enumerate(cuts[0]):
+        parts = [_held(c.chunk(k), np.dtype(np.float64)) for c in columns]
+        for a in range(0, size, near):
+            rows = x[at + a : at + min(a + near, size)]
+            for j, part in enumerate(parts):
+                rows[:, j] = part[a : a + near]
+            if not plainly_finite(rows):
+                return None
+        at += size
+    return x
 
 
 def _width(e: Encode | None, env: Mapping[str, Any]) -> int:

@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,6 +31,8 @@ from dpspec.data.sources import Reading, counted_as
 from dpspec.data.tables import Frame
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 
+#: Records with their domains made true; the flag says that nobody else holds x.
+Enforce: TypeAlias = Callable[[Records, bool], Records]
 #: Bytes of the doubles of a chunk, and its rows: a power of two, so that the usual sizes of blocks divide it.
 CHUNK_BYTES: Final = 8 << 20
 
@@ -53,7 +55,7 @@ class Source:
     d: int
     has_y: bool
     mapped: frozenset[str]
-    enforce: Callable[[Records], Records]
+    enforce: Enforce
     counts: tuple[int, ...] | None = None
     once: bool = False
     batches: Batches | None = None
@@ -86,7 +88,7 @@ class Source:
             for frame in _framed(tables(), chunk_rows(self.d), use, self.where):
                 x, _, y, mapped = self.reading.encoded(frame, self.features, found)
                 if not found:
-                    records = self.enforce(Records(x, y, None, frozenset({"y"}) if mapped else frozenset()))
+                    records = self.enforce(Records(x, y, None, frozenset({"y"}) if mapped else frozenset()), frame.matrix is None)
                     yield records.x, records.y
 
         return regrouped(blocks(), size, self.d), found
@@ -104,7 +106,7 @@ class Source:
                 found.setdefault(re.sub(r" \(row \d.*", "", problem.message), problem)
             at += frame.n
             if not found:
-                records = self.enforce(Records(x, y, None, frozenset({"y"}) if mapped else frozenset()))
+                records = self.enforce(Records(x, y, None, frozenset({"y"}) if mapped else frozenset()), frame.matrix is None)
                 yield records.x, records.y
         if not self.reading.uncounted:
             counted_as(at, self.reading.size, self.where)
@@ -120,7 +122,7 @@ def _further(message: str, rows: int) -> str:
 # ------------------------------------------------------------------------------------------------------------------ opening
 
 
-def of_file(path: Path, reading: Reading, enforce: Callable[[Records], Records]) -> Source | None:
+def of_file(path: Path, reading: Reading, enforce: Enforce) -> Source | None:
     """The source behind a name; None for kinds that are read whole (libsvm, npz, arrays in another order or of other things)."""
     if path.suffix.lower() == ".npy" and path.is_file():
         return _of_npy(path, reading, enforce)
@@ -128,7 +130,7 @@ def of_file(path: Path, reading: Reading, enforce: Callable[[Records], Records])
     return None if batches is None else _of_batches(batches, reading, enforce)
 
 
-def of_memory(memory: Any, reading: Reading, enforce: Callable[[Records], Records]) -> Source | None:
+def of_memory(memory: Any, reading: Reading, enforce: Enforce) -> Source | None:
     """What comes in batches (readers, data sets, relations) and memory maps; None for what is in memory already."""
     x, y = memory if isinstance(memory, tuple) and len(memory) == 2 else (memory, None)
     if isinstance(x, np.memmap):
@@ -139,7 +141,7 @@ def of_memory(memory: Any, reading: Reading, enforce: Callable[[Records], Record
     return None if batches is None else _of_batches(batches, reading, enforce)
 
 
-def _of_batches(batches: Batches, reading: Reading, enforce: Callable[[Records], Records]) -> Source:
+def _of_batches(batches: Batches, reading: Reading, enforce: Enforce) -> Source:
     import pyarrow as pa
 
     wanted = reading.wanted
@@ -181,7 +183,7 @@ def _made(
     empty: Frame,
     frames: Callable[[int], Iterator[Frame]],
     reading: Reading,
-    enforce: Callable[[Records], Records],
+    enforce: Enforce,
     counts: tuple[int, ...] | None,
     once: bool = False,
     batches: Batches | None = None,
@@ -197,7 +199,7 @@ def _made(
     return Source(reading, empty.where, frames, features, len(names), y is not None, known, enforce, counts, once, batches, use)
 
 
-def _of_array(x: Any, y: Any, reading: Reading, enforce: Callable[[Records], Records]) -> Source | None:
+def _of_array(x: Any, y: Any, reading: Reading, enforce: Enforce) -> Source | None:
     """Rows of an array that is not in memory."""
     if x.ndim not in (1, 2) or x.dtype.kind not in "fiub" or (x.ndim == 2 and not x.flags.c_contiguous):
         return None
@@ -216,7 +218,7 @@ def _of_array(x: Any, y: Any, reading: Reading, enforce: Callable[[Records], Rec
     return _made(Frame(names, 0, "the data in memory", matrix=np.empty((0, width)), y=none), frames, reading, enforce, (len(x),))
 
 
-def _of_npy(path: Path, reading: Reading, enforce: Callable[[Records], Records]) -> Source | None:
+def _of_npy(path: Path, reading: Reading, enforce: Enforce) -> Source | None:
     """Rows of an ``.npy`` file, read and not mapped: address space stays free."""
     regular(path)
     shape: tuple[int, ...] = ()

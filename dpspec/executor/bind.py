@@ -87,10 +87,11 @@ def in_groups(draft: Draft, release: ReleaseDraft, problem: Problem, records: An
     return records.take(units.groups(codes, problem.oracle.groups(records), problem.groups, noise))
 
 
-def enforced(draft: Draft, records: Any) -> tuple[Any, Any]:
-    """The records with the domains of the spec made true, and what was touched (a statistic that only a study may show)."""
+def enforced(draft: Draft, records: Any, fresh: bool = False) -> tuple[Any, Any]:
+    """The records with the domains of the spec made true, and what was touched (a statistic that only a study may show). ``fresh``: nobody
+    else holds x."""
     apart = draft.analysis.privacy.attribute
-    return enforce(records, draft.analysis.data, values(draft), missing=missing(draft), apart=apart)
+    return enforce(records, draft.analysis.data, values(draft), missing=missing(draft), apart=apart, fresh=fresh)
 
 
 def values(draft: Draft) -> Mapping[str, Any]:

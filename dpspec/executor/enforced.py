@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from dpspec.compiler.draft import Draft, ReleaseDraft
 from dpspec.measures.measure import Measure, Trial
 from dpspec.numeric.norms import clip_rows
+from dpspec.spec.model import as_json
 from dpspec.tasks.registry import of
 
 Vector: TypeAlias = NDArray[np.float64]
@@ -71,8 +72,8 @@ def enforced_law(draft: Draft, release: ReleaseDraft, problem: Any, seed: int, t
     what = task.enforced_truth
     if not what:
         return None
-    parts = [x.model_dump_json() for x in (*draft.analysis.simulate, *data.domains)]
-    text = "\n".join([*parts, str(data.constants), release.release.task.model_dump_json()])
+    parts = [as_json(x) for x in (*draft.analysis.simulate, *data.domains)]
+    text = "\n".join([*parts, str(data.constants), as_json(release.release.task)])
     named = tuple(sorted((k, v) for k, v in draft.facts.items() if re.search(rf'"{re.escape(k)}"', text) or k in ("d", "features")))
     number = 0 if simulation.fixed else trial
     size = _size(simulation.d, None if simulation.fixed else simulation.n, what)

@@ -111,8 +111,8 @@ def source_of(draft: Draft, data_file: Path | None, memory: Any) -> Any:
         return None
     base = base_dir(draft.parsed.path)
 
-    def enforce(records: Any) -> Any:
-        return enforced(draft, records)[0]
+    def enforce(records: Any, fresh: bool) -> Any:
+        return enforced(draft, records, fresh)[0]
 
     if memory is not None:
         source = of_memory(memory, reading, enforce)

@@ -21,7 +21,7 @@ from dpspec.executor.design import Point
 from dpspec.executor.population import population
 from dpspec.measures.measure import Measure, Trial
 from dpspec.spec.diagnostics import Diagnostic, SpecError
-from dpspec.spec.model import MemorySource
+from dpspec.spec.model import MemorySource, as_json
 from dpspec.tasks.registry import of
 
 #: First word of a noise stream's path. The data laws have streams of their own.
@@ -103,7 +103,7 @@ def _compiled(point: Point) -> Draft:
     from dpspec.compiler import passes
 
     try:
-        return passes.compiled(point.parsed)
+        return passes.compiled(point.parsed, least="never")
     except SpecError as error:
         blocking = [d for d in error.diagnostics if d.severity == "error" and d.code != "DP402"]
         at = ", ".join(f"{k} = {v:g}" for k, v in point.at)
@@ -265,11 +265,11 @@ def _reference(records: Any, problem: Any, release: ReleaseDraft, draft: Draft, 
 
 def _shared(release: ReleaseDraft, draft: Draft, real: Real | None, drawn: tuple[int, int]) -> tuple[dict[Any, Any], tuple[Any, ...]]:
     """Where what was found on these records is kept, and under which name."""
-    task = release.release.task.model_dump_json()
+    task = as_json(release.release.task)
     if real is not None:
         return real.solved, (task, str(release.release.part), _named_in(task, draft))
     a = draft.analysis
-    text = "\n".join([task, a.data.model_dump_json(), str(a.privacy.public), *(x.model_dump_json() for x in (*a.simulate, *a.assume))])
+    text = "\n".join([task, as_json(a.data), str(a.privacy.public), *(as_json(x) for x in (*a.simulate, *a.assume))])
     public = tuple(sorted((k, v) for k, v in draft.facts.items() if k not in ("epsilon", "delta", "rho", "mu")))
     while len(_SOLVED) >= _MOST_SOLVED:
         _SOLVED.pop(next(iter(_SOLVED)))
@@ -352,7 +352,7 @@ def _real(draft: Draft, memory: Any) -> Real:
             path=draft.parsed.path,
             text=draft.parsed.text,
         )
-    text = data.model_dump_json()
+    text = as_json(data)
     key = (text, str(draft.analysis.privacy.public), _named_in(text, draft), draft.parsed.path, id(memory), beside(draft))
     if key in _REAL:
         return _REAL[key]

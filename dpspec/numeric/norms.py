@@ -184,6 +184,13 @@ def lengths(x: Any, norm: Norm = "l2", *, low: float = _LOW, high: float = _HIGH
     return Lengths(size, power, odd, margin)
 
 
+def plainly_finite(v: Vector) -> bool:
+    """True only where every entry is finite, by their sum of squares, half the time of looking at each; large entries may give False."""
+    flat = v.reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return math.isfinite(float(flat @ flat))
+
+
 def length(v: Vector, norm: Norm = "l2") -> float:
     """The norm of all entries of ``v``, rounded to a double; infinite beyond the doubles and where an entry is not finite."""
     flat = np.asarray(v, dtype=np.float64).ravel()

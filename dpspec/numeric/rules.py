@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from dpspec.numeric.norms import Entries, Mask, Norm, Vector, scale_into
+from dpspec.numeric.norms import Entries, Mask, Norm, Vector, plainly_finite, scale_into
 
 
 class Rule(Protocol):
@@ -139,9 +139,7 @@ def enforced(rules: Sequence[Rule], e: Entries, missing: bool = False) -> tuple[
         found[0][gone] = np.nan
         return found
     bad: Mask | None = None
-    with np.errstate(over="ignore", invalid="ignore"):
-        suspicious = not math.isfinite(float(e.v.sum()))
-    if suspicious:
+    if not plainly_finite(e.v):
         bad = e.reduce(np.logical_or, ~np.isfinite(e.v)).astype(bool)
         e.v[e.where(bad)] = 0.0
     v, touched = Chain(tuple(rules))(e)

@@ -30,7 +30,7 @@ CHUNK = 1 << 17
 
 def words(n: int) -> Words:
     """n uniform 64-bit integers of the secure stream."""
-    return np.frombuffer(bytearray(random_bytes(8 * n)), dtype=np.uint64)
+    return np.frombuffer(random_bytes(8 * n), dtype=np.uint64)
 
 
 def uniform_below(high: int, n: int) -> Integers:
@@ -39,9 +39,12 @@ def uniform_below(high: int, n: int) -> Integers:
         raise ValueError("the number of choices must be between 1 and 2^62")
     limit = np.uint64((2**64 // high) * high - 1)
     drawn = words(n)
-    while (bad := drawn > limit).any():
-        drawn[bad] = words(int(bad.sum()))
-    return (drawn % np.uint64(high)).astype(np.int64)
+    if (bad := drawn > limit).any():
+        drawn = drawn.copy()
+        while bad.any():
+            drawn[bad] = words(int(bad.sum()))
+            bad = drawn > limit
+    return (drawn % np.uint64(high)).view(np.int64)
 
 
 def signs(n: int) -> Bools:
@@ -55,10 +58,12 @@ def bernoulli_exp(t: Array, exact: Callable[[int], Fraction] | None = None) -> B
     if not (t >= 0).all():
         raise ValueError("the exponent must be at least 0")
     low = (words(t.size) >> np.uint64(11)).astype(float) * 2.0**-53
-    p = np.exp(-t)
-    margin = p * (2.0**-47 + (t + np.sqrt(2.0 * t)) * 2.0**-49) + 2.0**-1060
-    out: Bools = low < p
-    doubt = (low <= p + margin) & (low + 2.0**-53 >= p - margin)
+    gap = np.exp(-t)
+    gap -= low
+    out: Bools = gap > 0
+    # p = exp(-t) is off by at most p*(2^-47 + (t + sqrt(2t))*2^-49) + 2^-1060, where p*t and p*sqrt(2t) are below 1: by less than 2^-46 for
+    # every t; the difference is off by half of 2^-53 at most, and the digits of U that follow are worth 2^-53
+    doubt = np.abs(gap) <= 2.0**-45
     if exact is None:
         out |= t == 0
         doubt &= t > 0
@@ -120,12 +125,8 @@ def geometric(n: int) -> Integers:
 
     64 digits of U tell unless they are those of a power itself (once in 2^58 draws), or all 0; further digits decide then.
     """
-    powers = _powers()
     drawn = words(n)
-    above = np.searchsorted(powers, drawn, side="right")
-    out = (powers.size - above).astype(np.int64)
-    doubt = powers[np.maximum(above, 1) - 1] == drawn
-    doubt |= drawn == 0
+    out, doubt = _counted(drawn, _powers())
     for index in np.flatnonzero(doubt):
         k = 1
         bits = int(drawn[index])
@@ -137,6 +138,29 @@ def geometric(n: int) -> Integers:
             k += 1
         out[index] = k - 1
     return out
+
+
+def _counted(drawn: Words, bounds: Words) -> tuple[Integers, Bools]:
+    """How many of the ascending ``bounds`` each number is below, and which ones equal a bound or are 0. A pass a bound: few have many."""
+    out = np.zeros(drawn.size, dtype=np.int64)
+    doubt = drawn == 0
+    where: Integers | None = None  # of those that are below the bounds so far, once they are few
+    left = drawn
+    for bound in bounds[::-1]:
+        equal = left == bound
+        if equal.any():
+            doubt[np.flatnonzero(equal) if where is None else where[equal]] = True
+        below = left < bound
+        if where is None:
+            out += below
+            where = np.flatnonzero(below)
+        else:
+            where = where[below]
+            out[where] += 1
+        if not where.size:
+            break
+        left = left[below]
+    return out, doubt
 
 
 def _below_power(known: int, digits: int, k: int) -> tuple[bool, int, int]:
@@ -188,6 +212,8 @@ def discrete_gaussian(sigma: float, n: int) -> Integers:
     """
     if not 2.0**-55 <= sigma <= 2.0**54:
         raise ValueError("the scale must lie between 2^-55 and 2^54")
+    if sigma == math.floor(sigma) and sigma <= 2**53:
+        return _whole_gaussian(int(sigma), n)
     t = math.floor(sigma) + 1
     centre, exactly = sigma * (sigma / t), Fraction(sigma) ** 2
     found: list[Integers] = []
@@ -202,3 +228,83 @@ def discrete_gaussian(sigma: float, n: int) -> Integers:
         found.append(y[bernoulli_exp(0.5 * z * z, exact)][:need])
         need -= found[-1].size
     return np.concatenate([*found, np.empty(0, dtype=np.int64)])
+
+
+def _whole_gaussian(s: int, n: int) -> Integers:
+    """The discrete Gaussian of a whole sigma = s <= 2^53, by blocks of length s.
+
+    With |z| = k s + u, 0 <= u < s, the exponent is z^2/(2 s^2) = k^2/2 + t, t = (k + u/(2s)) u/s. So k is drawn with P(k) proportional to
+    exp(-k^2/2), u uniformly, kept with probability exp(-t), and given a fair sign; a negative zero is drawn again, so that 0 counts once
+    (the idea is that of Karney 2016 for the continuous law). Seven of ten candidates are kept; from the Laplace law it is one of two.
+
+    The float t carries at most eight errors of 2^-53 of itself: the quotient, its half, the sum (of non-negative terms) and the product.
+    """
+    found: list[Integers] = []
+    need = n
+    while need > 0:
+        size = min(CHUNK, need + need // 2 + 16)
+        k, u = _blocks_of_gaussian(size), uniform_below(s, size)
+        share = u / s
+        t = 0.5 * share
+        t += k
+        t *= share
+
+        def exact(i: int, k: Integers = k, u: Integers = u) -> Fraction:
+            part = Fraction(int(u[i]), s)
+            return (int(k[i]) + part / 2) * part
+
+        z = k * s
+        z += u
+        kept = bernoulli_exp(t, exact)
+        negative = signs(size)
+        kept &= ~(negative & (z == 0))
+        np.negative(z, out=z, where=negative)
+        found.append(z[kept][:need])
+        need -= found[-1].size
+    return np.concatenate([*found, np.empty(0, dtype=np.int64)])
+
+
+#: Blocks that 64 digits can tell from none: P(block >= 9) is about 2^-59, P(block >= 10) below 2^-64.
+_TOLD = 9
+
+
+def _tail(k: int, digits: int) -> tuple[int, int]:
+    """Integers a <= P(block >= k)*2^digits <= b, where P(block = j) is proportional to exp(-j^2/2): from sums of enclosed terms."""
+    more = digits + 64
+    last = k + math.isqrt(2 * more) + 2  # from there on exp(-j^2/2) is below 2^-more, and the terms fall by more than a half each
+    terms = [enclosed_exp(Fraction(j * j, 2), more) for j in range(last)]
+    low = [sum(a for a, _ in terms[j:]) for j in (0, k)]
+    high = [sum(b for _, b in terms[j:]) + 2 for j in (0, k)]
+    return (low[1] << digits) // high[0], -((-high[1] << digits) // low[0])
+
+
+@lru_cache(maxsize=1)
+def _tails() -> Words:
+    """floor(2^64 P(block >= k)) for k = _TOLD, ..., 1: ascending."""
+    found = []
+    for k in range(_TOLD, 0, -1):
+        low, high = (bound >> 64 for bound in _tail(k, 128))
+        assert low == high  # none of them has 64 zero digits there
+        found.append(low)
+    return np.array(found, dtype=np.uint64)
+
+
+def _blocks_of_gaussian(n: int) -> Integers:
+    """n integers k >= 0 with P(k) proportional to exp(-k^2/2), exactly: how many k >= 1 have U < P(block >= k) for a uniform U.
+
+    As in :func:`geometric`, 64 digits of U tell unless they are those of a bound itself, or all 0; the last bound of 64 digits is 0.
+    """
+    drawn = words(n)
+    out, doubt = _counted(drawn, _tails())
+    for index in np.flatnonzero(doubt):
+        known, digits, k = int(drawn[index]), 64, 0
+        while True:
+            low, high = _tail(k + 1, digits)
+            if known + 1 < low:
+                k += 1
+            elif known > high:
+                break
+            else:
+                known, digits = (known << 64) | int.from_bytes(random_bytes(8), "little"), digits + 64
+        out[index] = k
+    return out

@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -287,13 +288,18 @@ class SecureNoise:
         return self._add(values, scale, sensitivity, float(dim), "laplace")
 
     def _add(self, values: Array, scale: float, sensitivity: float, spread: float, kind: Literal["gaussian", "laplace"]) -> Array:
-        _check_scale(scale)
-        _check_scale(sensitivity)
         value = np.asarray(values, dtype=float)
-        if not np.isfinite(value).all():
+        largest = float(np.maximum.reduce(np.abs(value), axis=None, initial=0.0))
+        if not math.isfinite(largest):
             raise ValueError("a private value is not finite; nothing is released")
-        exponent = grid_exponent(scale, sensitivity, spread)
-        noise = _grid_noise(kind, grid_steps(scale, exponent), value.shape)
+        exponent, steps = _grid(scale, sensitivity, spread)
+        noise = _grid_noise(kind, steps, value.shape)
+        if math.frexp(largest)[1] - exponent <= 60 and abs(exponent) < 1000:
+            total = np.rint(value * 2.0**-exponent).astype(np.int64)
+            total += noise
+            held: Array = total.astype(float)
+            held *= 2.0**exponent  # a power of two: exact, as `ldexp` is
+            return held
         with np.errstate(over="ignore"):
             scaled = np.rint(np.ldexp(value, -exponent))
         if value.size == 0 or float(np.max(np.abs(scaled))) < _LIMIT:
@@ -417,6 +423,15 @@ def grid_steps(scale: float, exponent: int) -> int:
     return math.ceil(steps)
 
 
+@lru_cache(maxsize=256)
+def _grid(scale: float, sensitivity: float, spread: float) -> tuple[int, int]:
+    """The exponent of the grid and the steps of the noise on it."""
+    _check_scale(scale)
+    _check_scale(sensitivity)
+    exponent = grid_exponent(scale, sensitivity, spread)
+    return exponent, grid_steps(scale, exponent)
+
+
 def add_rounded(values: Array, draw: Array, step: float, noise: NoiseSource) -> Array:
     """``values + draw`` for a continuous draw that has no exact grid sampler (Gamma lengths, Wishart matrices).
 
@@ -446,8 +461,9 @@ def _below(words: npt.NDArray[np.uint64], threshold: int) -> Bools:
 
 
 _SAMPLERS: dict[str, Callable[[float, int], Integers]] = {"gaussian": exact.discrete_gaussian, "laplace": exact.discrete_laplace}
-#: Numbers that are drawn at once where a law is asked for again: a call costs some fifty steps of NumPy, whatever its size.
-_AHEAD = 4096
+#: Numbers that are drawn at once where a law is asked for again, twice as many each time: a call costs some fifty steps of NumPy, whatever
+#: its size.
+_AHEAD, _AHEAD_AT_MOST = 1024, 1 << 15
 #: Laws of which a process keeps numbers for later.
 _LAWS = 64
 
@@ -460,15 +476,15 @@ def _exact_noise(kind: str, scale: float, size: Size) -> Integers:
     sampler = _SAMPLERS[kind]
     kept = drawn_ahead()
     key = (kind, scale)
-    if n > _AHEAD // 2 or key not in kept:
+    if n > _AHEAD_AT_MOST // 2 or key not in kept:
         if len(kept) >= _LAWS:
             kept.clear()
-        kept.setdefault(key, np.empty(0, dtype=np.int64))
+        kept.setdefault(key, (np.empty(0, dtype=np.int64), _AHEAD))
         return sampler(scale, n).reshape(size)
-    left = kept[key]
+    left, more = kept[key]
     if left.size < n:
-        left = sampler(scale, _AHEAD)
-    kept[key] = left[n:]
+        left, more = sampler(scale, max(more, n)), min(2 * more, _AHEAD_AT_MOST)
+    kept[key] = (left[n:], more)
     out: Integers = left[:n].reshape(size).copy()
     return out
 

@@ -1,14 +1,16 @@
 """The second accountant: every guarantee is computed again, by other code, from the same tree.
 
 The tree becomes a ``dp_accounting.DpEvent`` (:func:`to_dp_event`, its own walk), and Google's library does the rest: its privacy-loss
-distributions, discretisation and transforms share nothing with :mod:`dpspec.privacy.pld`, and its closed Gaussian form runs on SciPy
-where ours runs on ball arithmetic. Where the library has no event, its building blocks are fed with a profile written down here.
+distributions, discretisation and transforms share nothing with :mod:`dpspec.privacy.pld`. Where the library has no event, its building
+blocks are fed with a profile written down here. Gaussian DP is recomputed without it (importing it takes longer than all the rest of a
+plan): the first accountant evaluates a closed form in ball arithmetic, this one integrates the divergence in doubles; that both agree with
+the library's closed form and with its PLD of the composed steps is a test (``tests/privacy/test_second.py``).
 
 =================================  ================================================================================
 guarantee                          recomputed by
 =================================  ================================================================================
 pure sum                           exact fractions over the events (floats where sampling amplifies)
-Gaussian DP                        library's Gaussian closed form, and its PLD of T composed steps
+Gaussian DP                        quadrature of the divergence of two unit Gaussians, 1/sigma of all steps apart
 zCDP sum                           library's RDP accountant on a fine set of orders (it knows the Gaussian and zCDP events)
 PLD, optimal composition           library's PLD
 =================================  ================================================================================
@@ -33,6 +35,7 @@ checked, is run once more on the levels at the delta that was asked for.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as Sequence_
@@ -423,7 +426,7 @@ def recheck(calibrated: Calibrated) -> Recheck:
     elif calibrated.accountant == "Gaussian DP":
         gaussian_only = {d.mechanism.family for d, _ in _draws(calibrated.tree)} == {"gaussian"}
         second = _gaussian_epsilon(calibrated, delta) if gaussian_only else _mu_epsilon(calibrated, delta)
-        name = "dp_accounting Gaussian" + (", and PLD of composed steps" if gaussian_only else ", mu by SciPy")
+        name = "quadrature of the divergence"
         _compare(first, second, calibrated, name, over=_CLOSED, under=_CLOSED)
     elif delta >= _FLOOR:
         second, spent = _by_pld(calibrated.tree, calibrated.levels, first, delta, calibrated.neighbours)
@@ -584,7 +587,7 @@ def _rho_of(draw: Draw, level: float) -> float:
 
 
 def _mu_of(draw: Draw, level: float) -> float:
-    from scipy.special import ndtri
+    from statistics import NormalDist
 
     match draw.mechanism.family:
         case "approx":
@@ -592,7 +595,8 @@ def _mu_of(draw: Draw, level: float) -> float:
         case "gaussian":
             return 1 / level
         case _:
-            return -2 * float(ndtri(1 / (1 + math.exp(float(_pure_epsilon(draw, level))))))
+            epsilon = float(_pure_epsilon(draw, level))
+            return -2 * NormalDist().inv_cdf(1 / (1 + math.exp(epsilon))) if epsilon < 700 else math.inf
 
 
 def _least_epsilon(way: _Way, draws: Sequence_[tuple[Draw, int]], calibrated: Calibrated, near: float, delta: float) -> float:
@@ -606,9 +610,7 @@ def _least_epsilon(way: _Way, draws: Sequence_[tuple[Draw, int]], calibrated: Ca
         spent = float(draw.mechanism.delta_by_quadrature(levels[draw.name], near * (1 + _GRID)))  # type: ignore[attr-defined]
         return near if spent <= delta else math.inf
     if families == {"gaussian"} and all(isinstance(entry, Draw) for entry, _ in way):
-        from dp_accounting import gaussian_mechanism
-
-        return float(gaussian_mechanism.get_epsilon_gaussian(1 / math.sqrt(math.fsum(k / levels[d.name] ** 2 for d, k in draws)), delta))
+        return gaussian_epsilon(math.sqrt(math.fsum(k / levels[d.name] ** 2 for d, k in draws)), delta)
     best = float(_pure_total(way, levels)) if "gaussian" not in families else math.inf
     if best <= near:
         return best
@@ -635,41 +637,68 @@ def _recheck_tail(calibrated: Calibrated) -> Recheck:
     return Recheck(second, delta, "tail by quadrature")
 
 
+#: Nodes and weights of a panel of the quadrature: Gauss-Legendre with 16 points.
+_PANEL_POINTS = 16
+
+
 def _gaussian_epsilon(calibrated: Calibrated, delta: float) -> float:
-    """The library's closed form at z/sqrt(T), and, where that is cheap, its PLD of one draw composed with itself."""
-    from dp_accounting import gaussian_mechanism
-
-    draws = _draws(calibrated.tree)
-    sigma = 1 / math.sqrt(math.fsum(k / calibrated.levels[d.name] ** 2 for d, k in draws))
-    closed = float(gaussian_mechanism.get_epsilon_gaussian(sigma, delta))
-    if delta >= _FLOOR and closed > 1e-6:
-        from dp_accounting.pld import privacy_loss_distribution as library
-
-        steps = sum(k for _, k in draws)
-        tilt = max(1.0, 1.2 * math.log(1 / delta) / closed)
-        step = math.sqrt(12 * 0.0003 * tilt * closed / (tilt * (tilt + 1) * steps))
-        width = 2 * sum(14 / calibrated.levels[d.name] for d, _ in draws)
-        if width / step < 2e5 and 20 / sigma / step < 2e6:
-            whole = library.identity(value_discretization_interval=step)
-            for d, k in draws:
-                one = library.from_gaussian_mechanism(calibrated.levels[d.name], value_discretization_interval=step)
-                whole = whole.compose(one.self_compose(k) if k > 1 else one)
-            composed = float(whole.get_epsilon_for_delta(delta))
-            _compare(closed, composed, calibrated, "dp_accounting PLD of composed steps", over=_GRID, under=_GRID)
-    return closed
+    """By quadrature, for all steps together: their losses add up to that of one Gaussian."""
+    return gaussian_epsilon(math.sqrt(math.fsum(k / calibrated.levels[d.name] ** 2 for d, k in _draws(calibrated.tree))), delta)
 
 
 def _mu_epsilon(calibrated: Calibrated, delta: float) -> float:
-    """Gaussian DP with pure draws in it: mu of each by SciPy, then the library's closed form."""
-    from dp_accounting import gaussian_mechanism
-    from scipy.special import ndtri
+    """Gaussian DP with pure draws in it: mu of each by the standard library, then quadrature."""
+    return gaussian_epsilon(math.sqrt(math.fsum(k * _mu_of(d, calibrated.levels[d.name]) ** 2 for d, k in _draws(calibrated.tree))), delta)
 
-    squared = 0.0
-    for d, k in _draws(calibrated.tree):
-        level = calibrated.levels[d.name]
-        mu = 1 / level if d.mechanism.family == "gaussian" else -2 * float(ndtri(1 / (1 + math.exp(float(_pure_epsilon(d, level))))))
-        squared += k * mu**2
-    return float(gaussian_mechanism.get_epsilon_gaussian(1 / math.sqrt(squared), delta))
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """The least epsilon >= 0 at which two Gaussians of variance 1, ``mu`` apart, diverge by at most ``delta``, to about 1e-10 of it.
+
+    With L the privacy loss, a Gaussian of mean mu^2/2 and variance mu^2, the divergence is the mean of (1 - e^(epsilon - L))_+, that is the
+    integral over t > 0 of phi(z + t) (1 - e^(-mu t)) for z = (epsilon - mu^2/2)/mu. It falls with epsilon, so bisection finds the root.
+    """
+    if not mu > 0:
+        return 0.0
+    if math.isinf(mu) or not delta > 0:
+        return math.inf
+    wanted = math.log(delta)
+    if _log_divergence(mu, 0.0) <= wanted:
+        return 0.0
+    low, high = 0.0, 1.0
+    while _log_divergence(mu, high) > wanted:
+        low, high = high, high * 4
+    while high - low > 1e-11 * high:
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if _log_divergence(mu, middle) > wanted else (low, middle)
+    return high
+
+
+def _log_divergence(mu: float, epsilon: float) -> float:
+    """The logarithm of the divergence, by panels that grow from where the integrand begins (see :func:`gaussian_epsilon`)."""
+    import numpy as np
+
+    z = (epsilon - mu**2 / 2) / mu
+    # phi(z + t) is e^(-z^2/2) e^(-z t - t^2/2)/sqrt(2 pi): the first factor is left out of the sum, so nothing underflows where z is large
+    peak = max(0.0, -z)  # of the second factor
+    start = max(0.0, peak - 40.0)
+    short = min(1.0, 1 / mu, 1 / abs(z)) if z else min(1.0, 1 / mu)
+    grown = start + short * 2.0 ** np.arange(-40, max(1, math.ceil(math.log2(1 / short))))
+    ends = np.concatenate([[start], grown, np.arange(grown[-1], peak + 40.0, 0.5) + 0.5])
+    nodes, weights = _panel()
+    half = np.diff(ends)[:, None] / 2
+    t = ends[:-1, None] + half * (1 + nodes)
+    scale = peak * (-z) - peak**2 / 2
+    total = float((half * weights * np.exp(-z * t - t * t / 2 - scale) * -np.expm1(-mu * t)).sum())
+    return math.log(total) + scale - z * z / 2 - math.log(2 * math.pi) / 2 if total > 0 else -math.inf
+
+
+@functools.lru_cache(maxsize=1)
+def _panel() -> tuple[Any, Any]:
+    from numpy.polynomial.legendre import leggauss
+
+    return leggauss(_PANEL_POINTS)
 
 
 def _rdp_epsilon(calibrated: Calibrated, delta: float) -> float:

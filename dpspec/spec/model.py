@@ -6,11 +6,16 @@ analyses are equal whatever their layout, and a plan's hash depends on meaning a
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from dataclasses import fields
+from fractions import Fraction
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic_core import core_schema
 
-from dpspec.spec.expr import Expr
+from dpspec.spec import expr
+from dpspec.spec.diagnostics import Span
+from dpspec.spec.kept import kept
 from dpspec.spec.words import Model, Neighbours, Order, StatisticWord
 
 __all__ = ["Model", "Neighbours"]
@@ -19,8 +24,34 @@ NormName: TypeAlias = Literal["l1", "l2", "linf"]
 Status: TypeAlias = Literal["private", "public"]
 
 
+class _Tree:
+    """How pydantic holds an expression: as it is. The parser made it of its own classes, so no schema of them is built for each model."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        shown = core_schema.plain_serializer_function_ser_schema(lambda e, info: _plain(e, info.mode == "json"), info_arg=True)
+        return core_schema.is_instance_schema(get_args(expr.Expr), cls_repr="Expr", serialization=shown)
+
+
+def _plain(e: Any, text: bool) -> Any:
+    """An expression as nested dictionaries; its numbers as text where asked."""
+    if isinstance(e, (Span, get_args(expr.Expr))):
+        return {f.name: _plain(getattr(e, f.name), text) for f in fields(e)}
+    if isinstance(e, tuple):
+        return tuple(_plain(v, text) for v in e)
+    return str(e) if text and isinstance(e, Fraction) else e
+
+
+Expr: TypeAlias = Annotated[expr.Expr, _Tree()]
+
+
 class Node(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True)
+
+
+@kept
+def as_json(node: BaseModel) -> str:
+    """The JSON of a part of an analysis."""
+    return node.model_dump_json()
 
 
 # ---------------------------------------------------------------------------------------------------------------- sets

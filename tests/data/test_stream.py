@@ -97,7 +97,7 @@ def words(source, n=N, **more):
 
 
 def ruled(data):
-    return lambda records: enforce(records, data)[0]
+    return lambda records, fresh: enforce(records, data, fresh=fresh)[0]
 
 
 def same(source, reference, monkeypatch, once=False):

@@ -237,6 +237,57 @@ def test_geometric_counts_at_the_digits_of_a_power(monkeypatch):
     assert exact_module.geometric(1)[0] == 60
 
 
+@pytest.mark.parametrize("sigma", [1, 2, 7])
+def test_the_discrete_gaussian_of_a_whole_scale(sigma):
+    """Against its law, and against the sampler that goes by the Laplace law, which scales that are not whole take."""
+    n = 60_000
+    z = exact_module.discrete_gaussian(float(sigma), n)
+    k = np.arange(-4 * sigma, 4 * sigma + 1)
+    law = np.exp(-(np.arange(-40 * sigma, 40 * sigma + 1) ** 2) / (2 * sigma**2))
+    expected = n * np.exp(-(k**2) / (2 * sigma**2)) / law.sum()
+    observed = np.array([(z == j).sum() for j in k])
+    assert stats.chi2.sf(((observed - expected) ** 2 / expected).sum(), k.size) > P
+    near = exact_module.discrete_gaussian(sigma * (1 + 2.0**-40), n)
+    both = np.array([observed, [(near == j).sum() for j in k]])[:, (np.abs(k) <= 2 * sigma)]
+    assert stats.chi2_contingency(both).pvalue > P
+
+
+def test_blocks_of_the_gaussian_at_the_digits_of_a_bound(monkeypatch):
+    """U agrees with P(block >= k) in 64 digits: the next ones decide, as mpmath has them. U = 0 to 64 digits goes on."""
+    mpmath = pytest.importorskip("mpmath")
+    mpmath.mp.prec = 400
+
+    def tail(k):
+        return mpmath.nsum(lambda j: mpmath.exp(-j * j / 2), [k, 60]) / mpmath.nsum(lambda j: mpmath.exp(-j * j / 2), [0, 60])
+
+    for k in (1, 2, 9):
+        lead, rest = divmod(int(mpmath.floor(tail(k) * mpmath.mpf(2) ** 128)), 2**64)
+        low, high = exact_module._tail(k, 128)
+        assert low <= (lead << 64) + rest <= high <= low + 4
+        monkeypatch.setattr(exact_module, "words", lambda n, lead=lead: np.full(n, lead, dtype=np.uint64))
+        for nudge, expected in ((-4, k), (4, k - 1)):
+            monkeypatch.setattr(exact_module, "random_bytes", lambda n, more=rest + nudge: more.to_bytes(8, "little"))
+            assert exact_module._blocks_of_gaussian(1)[0] == expected, (k, nudge)
+        for nudge, expected in ((-1, k), (1, k - 1)):
+            monkeypatch.setattr(exact_module, "words", lambda n, w=lead + nudge: np.full(n, w, dtype=np.uint64))
+            assert exact_module._blocks_of_gaussian(1)[0] == expected
+    monkeypatch.setattr(exact_module, "words", lambda n: np.zeros(n, dtype=np.uint64))
+    lead = int(mpmath.floor(tail(11) * mpmath.mpf(2) ** 128))
+    monkeypatch.setattr(exact_module, "random_bytes", lambda n: (lead - 1).to_bytes(8, "little"))
+    assert exact_module._blocks_of_gaussian(1)[0] == 11
+
+
+def test_block_and_rest_have_the_exponent_of_the_gaussian():
+    """k^2/2 + (k + u/(2s)) u/s = (k s + u)^2/(2 s^2), in fractions, and the float of its second part is within what the coin allows."""
+    for s in (1, 7, 2**27 + 5, 2**53 - 1):
+        for k in (0, 1, 3, 9):
+            for u in {0, s // 3, s - 1}:
+                part = (k + Fraction(u, 2 * s)) * Fraction(u, s)
+                assert Fraction(k * k, 2) + part == Fraction((k * s + u) ** 2, 2 * s * s)
+                share = u / s
+                assert abs(Fraction((0.5 * share + k) * share) - part) <= part * Fraction(1, 2**50)
+
+
 def test_numbers_drawn_ahead_are_handed_out_once():
     from dpspec.privacy.entropy import drawn_ahead
 
@@ -244,7 +295,7 @@ def test_numbers_drawn_ahead_are_handed_out_once():
     found = np.concatenate([source.discrete_laplace(scale, 700) for _ in range(20)])
     assert np.unique(found).size > 13_990  # of 14,000, a pair alike is unlikely
     assert stats.kstest(found / scale, stats.laplace.cdf).pvalue > P
-    ahead = drawn_ahead()["laplace", scale]
+    ahead, _ = drawn_ahead()["laplace", scale]
     assert not np.isin(ahead, found).any()
     for k in range(200):
         source.discrete_gaussian(1.0 + k, 1)

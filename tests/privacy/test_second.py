@@ -13,7 +13,7 @@ import pytest
 
 from dpspec.privacy.calibrate import Budget, Calibrated, calibrate
 from dpspec.privacy.schedule import Disjoint, Draw, Family, Norm, Repeat, Sampled, Sequence, Tree
-from dpspec.privacy.second import AccountingMismatch, recheck, to_dp_event
+from dpspec.privacy.second import AccountingMismatch, gaussian_epsilon, recheck, to_dp_event
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,30 @@ def test_two_accountants_agree(name: str) -> None:
     if c.guarantee.epsilon is not None:
         assert again.epsilon == pytest.approx(c.guarantee.epsilon, rel=3e-3)
     assert again.accountant
+
+
+@pytest.mark.parametrize(
+    ("mu", "delta"), [(1e-4, 1e-12), (0.01, 1e-6), (0.3, 0.01), (0.3, 1e-30), (1.0, 1e-6), (5.0, 1e-9), (200.0, 1e-20), (3.0, 0.9)]
+)
+def test_quadrature_of_gaussians_agrees_with_the_closed_form_of_the_library(mu: float, delta: float) -> None:
+    from dp_accounting.gaussian_mechanism import get_epsilon_gaussian
+
+    assert gaussian_epsilon(mu, delta) == pytest.approx(float(get_epsilon_gaussian(1 / mu, delta)), rel=1e-8, abs=1e-11)
+
+
+@pytest.mark.parametrize(("level", "steps", "delta"), [(20.0, 30, 1e-6), (4.0, 3, 1e-9)])
+def test_quadrature_of_gaussians_agrees_with_composed_losses_of_the_library(level: float, steps: int, delta: float) -> None:
+    from dp_accounting.pld import privacy_loss_distribution as library
+
+    one = library.from_gaussian_mechanism(level, value_discretization_interval=1e-3 / steps)
+    composed = one.self_compose(steps).get_epsilon_for_delta(delta)
+    assert gaussian_epsilon(math.sqrt(steps) / level, delta) == pytest.approx(composed, rel=2.5e-3)
+
+
+def test_quadrature_of_gaussians_at_its_ends() -> None:
+    assert gaussian_epsilon(0.0, 1e-6) == 0
+    assert gaussian_epsilon(0.1, 0.5) == 0  # their total variation is less
+    assert gaussian_epsilon(math.inf, 1e-6) == gaussian_epsilon(1.0, 0.0) == math.inf
 
 
 def wrong(c: Calibrated, **changes: object) -> None:
