@@ -9,8 +9,8 @@ public randomness picks, or the last. The gap of w is max_v <grad F(w), w - v>, 
 Privacy: T Gaussian draws of the mean gradient, each of sensitivity 2 L/n (replace-one; L/n where a record vanishes); they compose exactly,
 and vertices and iterates are post-processing. Iterates are convex combinations of points of the set, where L is certified.
 
-Source: 000, section 4.1.2, Algorithm 4.1.17 (4.2.23 is the same), Theorems 4.1.4 and 4.2.13. Differences: exact calibration; gamma <= 1; steps
-that fall; any bounded convex set, symmetric or not; a sharper and explicit bound:
+Source: 000, section 4.1.2, Algorithm 4.1.17 (4.2.23 is the same), Theorems 4.1.4 and 4.2.13. Differences: exact calibration; gamma <= 1;
+steps that fall; any bounded convex set, symmetric or not; a sharper and explicit bound:
 
     gamma_k gap(w_k) <= F(w_k) - F(w_{k+1}) + gamma_k <e_k, v^ - v_k> + S gamma_k^2 Q^2/2,
 

@@ -61,13 +61,13 @@ CARD = Card(
         "zeta": saddles.ZETA,
         "alpha": Tunable(
             saddles.WIDER,
-            "twice the least at which the bound holds: a third of the steps, on less noise, with longer radii; 000: given",
+            "1.15 times the least at which the bound holds: two thirds of the steps, on less noise; 000: given",
             minimum=1e-12,
             maximum=1e12,
         ),
         "T": Tunable(
-            "ceil(max(1, min(3.5*sqrt(bend)*gap/alpha^1.5, 2000)))",
-            "what the bound needs at that alpha and its noise (kappa = 0.2876); at most 2,000 for cost; 000: 6 for 3.5",
+            "ceil(max(1, min(4.8*sqrt(bend)*gap/alpha^1.5, 2000)))",
+            "what the bound needs at that alpha and its noise (kappa = 0.212); at most 2,000 for cost; 000: 6 for 4.8",
             integer=True,
             minimum=1,
             maximum=1e5,
