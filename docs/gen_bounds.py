@@ -122,11 +122,10 @@ def one_ratio(b: Any, r: Mapping[str, Any]) -> tuple[str, bool]:
     if r["outside"]:
         return "no ratio, as it does not hold at the gallery's numbers: " + "; ".join(r["outside"]), False
     if r["number"] is None:
-        names = ", ".join(f"`{name}`" for name in r.get("unknown") or ())
-        return (
-            f"no ratio: {names} has no value in the gallery spec" if names else "no ratio: the code gives it no value at these settings",
-            False,
-        )
+        names = ", ".join(f"`{name}`" for name in r.get("unknown") or ()) or ("one of its names" if b.kind == "order" else "")
+        if names:
+            return f"no ratio: {names} has no value in the gallery spec", False
+        return "no ratio: the code gives it no value at these settings", False
     if r["mean"] is None:
         return f"no ratio: {r['why'] or 'not measured'}", False
     if not (r["number"] > 0 and math.isfinite(r["number"])):

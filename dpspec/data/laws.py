@@ -816,25 +816,35 @@ _MOMENTS: Mapping[str | None, Callable[[Expr, Any, _Context], Moments | None]] =
 
 def _slope(e: Expr, c: _Context) -> tuple[Vector, float] | None:
     """(b, m) of a target <b, x> + noise, the noise drawn apart from x and of mean m; None for any other target."""
+    if not _reads_record(e):
+        mean = _mean_of(e, c, "number")
+        return None if mean is None else (np.zeros(c.d), float(mean))
     match e:
         case Inner(left=a, right=b) if Name("x") in (a, b):
-            found = moments(b if a == Name("x") else a, c)
-            return (np.asarray(found[0][1]), 0.0) if found and found[1] == _ZERO and found[0] and found[0][0] == "vector" else None
+            along = _mean_of(b if a == Name("x") else a, c, "vector")
+            return None if along is None else (np.asarray(along), 0.0)
         case Neg(operand=a):
-            one = _slope(a, c)
-            return None if one is None else (-one[0], -one[1])
+            return _times(_slope(a, c), -1.0)
         case Bin(op=("+" | "-") as op, left=a, right=b):
-            one, other, sign = _slope(a, c), _slope(b, c), 1.0 if op == "+" else -1.0
-            return None if one is None or other is None else (one[0] + sign * other[0], one[1] + sign * other[1])
-        case Bin(op=("*" | "/") as op, left=a, right=b) if _reads_record(e):
-            of, factor = (b, a) if op == "*" and _reads_record(b) else (a, b)
-            one, found = _slope(of, c), moments(factor, c)
-            if one is None or found is None or found[1] != _ZERO or found[0] is None or found[0][0] != "number":
-                return None
-            times = found[0][1] if op == "*" else 1 / found[0][1]
-            return one[0] * times, one[1] * times
+            one, other = _slope(a, c), _times(_slope(b, c), 1.0 if op == "+" else -1.0)
+            return None if one is None or other is None else (one[0] + other[0], one[1] + other[1])
+        case Bin(op=("*" | "/") as op, left=a, right=b):
+            of, by = (b, a) if op == "*" and _reads_record(b) else (a, b)
+            factor = _mean_of(by, c, "number", fixed=True)
+            return None if factor is None else _times(_slope(of, c), factor if op == "*" else 1 / factor)
+    return None
+
+
+def _mean_of(e: Expr, c: _Context, kind: Kind, *, fixed: bool = False) -> Any:
+    """The mean of a law that reads no record variable, where it is known and of the kind; ``fixed``: of constants alone."""
     found = moments(e, c)
-    return (np.zeros(c.d), float(found[0][1])) if found is not None and found[0] is not None and found[0][0] == "number" else None
+    if found is None or found[0] is None or found[0][0] != kind or (fixed and found[1] != _ZERO):
+        return None
+    return found[0][1]
+
+
+def _times(slope: tuple[Vector, float] | None, factor: float) -> tuple[Vector, float] | None:
+    return None if slope is None else (slope[0] * factor, slope[1] * factor)
 
 
 def _reads_record(e: Expr) -> bool:
