@@ -238,7 +238,7 @@ def _margins(x: Vector, columns: Vector, room: Vector) -> Vector:
     np.multiply(x[:, 0, None], columns[0], out=u)
     for j in range(1, x.shape[1]):
         u += np.multiply(x[:, j, None], columns[j], out=more)
-    return u
+    return np.asarray(u)
 
 
 def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
