@@ -13,7 +13,6 @@ from types import ModuleType
 from typing import Any
 
 from dpspec import measures
-from dpspec.spec.kept import kept
 from dpspec.tasks.protocol import Task
 
 _PACKAGE = __name__.rpartition(".")[0]
@@ -40,7 +39,6 @@ def _modules(package: str, folder: Path) -> Iterator[tuple[str, ModuleType]]:
             yield found.name, importlib.import_module(f"{package}.{found.name}")
 
 
-@kept
 def of(node: Any) -> Task:
     """The task of a node of the language; one that nothing can measure where no file serves it."""
     serving = [task for task in tasks() if task.serves(node)]

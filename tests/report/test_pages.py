@@ -33,13 +33,13 @@ def bodies() -> dict[str, dict[str, Any]]:
     logistic = parse_text(LOGISTIC, path="l.dps", surface="dps")
     plan = make_plan(logistic)
     goal = LOGISTIC.replace("method = nesterov", "method = nesterov\n  expect excess-empirical-risk <= 0.1")
+    sparse = parse_text(SPARSE, path="s.dps", surface="dps")
+    order = study(sparse, vary={"n": ("320000", "1280000")}, trials=2, workers=1)
     r = np.random.default_rng(0)
     record = run(plan, r.uniform(-0.5, 0.5, (1000, 3)), r.integers(0, 2, 1000))
     return {
         "study": study(logistic, vary={"n": ("2000", "4000", "8000"), "epsilon": ("1", "4")}, trials=3, workers=1).to_json(),
-        "order": with_trade_off(
-            study(parse_text(SPARSE, path="s.dps", surface="dps"), vary={"n": ("10000", "20000")}, trials=2, workers=1).to_json(), Path("s")
-        ),
+        "order": with_trade_off(order.to_json(), Path("s")),
         "plan": with_trade_off({**make_plan(parse_text(goal, path="l.dps", surface="dps")).to_json(), "text": goal}, Path("l.dps")),
         "record": json.loads(json.dumps(record.to_json())),
     }
@@ -224,14 +224,14 @@ def test_what_a_budget_buys_is_what_plans_at_those_budgets_promise(pages: dict[s
 
 
 def test_a_prediction_is_marked_as_one(bodies: dict[str, dict[str, Any]], pages: dict[str, Path]) -> None:
-    """An order bound with a fitted constant: the cell at the study's own point is the constant times the bound's shape there."""
+    """An order bound with a fitted constant: the cell at a point of the study is the constant times the bound's shape there."""
     text = pages["order"].read_text(encoding="utf-8")
     columns, rows = bought(text)
     assert all(cell == "-" or cell.startswith("~") for cells in rows.values() for cell in cells)
     assert "predicts with its fitted constant" in text
-    point = next(p for p in bodies["order"]["points"] if p["at"] == {"n": 20_000, "epsilon": 4})
+    point = next(p for p in bodies["order"]["points"] if p["at"] == {"n": 320_000, "epsilon": 4})
     (constant,) = bodies["order"]["constants"]
-    assert rows["epsilon = 4"][columns.index("n = 20,000")] == f"~{constant['value'] * point['order_shape']:.3g}"
+    assert rows["epsilon = 4"][columns.index("n = 320,000")] == f"~{constant['value'] * point['order_shape']:.3g}"
 
 
 def test_the_command_adds_the_table_to_a_page_and_not_to_the_document(tmp_path: Path) -> None:
