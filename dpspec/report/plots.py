@@ -90,9 +90,8 @@ def strips(title: str, groups: Mapping[str, Sequence[float]], ylabel: str, alt: 
     if positive:
         ax.set_yscale("log")
         _few_ticks(ax)
-    ax.set_xticks(
-        range(len(groups)), list(groups), rotation=20 if len(groups) > 4 else 0, ha="right" if len(groups) > 4 else "center", fontsize=8
-    )
+    crowded = len(groups) > 4 or sum(map(len, groups)) > 60
+    ax.set_xticks(range(len(groups)), list(groups), rotation=20 if crowded else 0, ha="right" if crowded else "center", fontsize=8)
     ax.set_ylabel(ylabel)
     ax.grid(True, axis="y", alpha=0.25, linewidth=0.6)
     return _svg(fig, title, alt)
