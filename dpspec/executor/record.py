@@ -42,7 +42,8 @@ class Record:
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each released number: ``release``, ``what``, ``value``, and where they are known ``standard_error``, ``low`` and
-        ``high`` (the 95 % interval of the noise) or ``rank_error``. Names are those of columns, levels, keys and cells."""
+        ``high`` (the 95 % interval of the noise) or ``rank_error`` and ``rank_within``. Names are those of columns, levels, keys and
+        cells."""
         from dpspec.executor.results import rows
 
         return rows(self.body, self.outputs)

@@ -19,8 +19,8 @@ from dpspec.data.sources import known_values, load, load_public
 from dpspec.spec.expr import evaluate, is_network
 from dpspec.spec.model import Analysis, Data, EstimateTheta, MemorySource, Minimise
 
-#: The columns of a table of results, in this order; the last four where a release states them.
-CARRIED = ("standard_error", "low", "high", "rank_error")
+#: The columns of a table of results, in this order; the last five where a release states them.
+CARRIED = ("standard_error", "low", "high", "rank_error", "rank_within")
 ENDINGS = (".csv", ".json", ".parquet")
 
 

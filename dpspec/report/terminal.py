@@ -222,7 +222,8 @@ def statistics_rows(release: str, values: Mapping[str, Any]) -> Iterator[tuple[s
         error = f"{values['standard_error'][i]:.4g}" if "standard_error" in values else "-"
         around = f"[{values['low'][i]:.6g}, {values['high'][i]:.6g}]" if "low" in values else "-"
         if "rank_error" in values:
-            around = f"rank off by {values['rank_error'][i]:.2%} at most"
+            near = values["rank_within"][i] if "rank_within" in values else 0.0
+            around = (f"within {near:.4g} of it a " if near else "") + f"rank off by {values['rank_error'][i]:.2%} at most"
         yield release, str(name), f"{values['value'][i]:,.6g}", error, around
 
 

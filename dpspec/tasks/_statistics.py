@@ -10,7 +10,7 @@ import numpy as np
 from dpspec.algorithms.card import Problem
 
 #: Numbers that an answer carries beside its values, and that a table shows in this order.
-CARRIED = ("standard_error", "low", "high", "rank_error")
+CARRIED = ("standard_error", "low", "high", "rank_error", "rank_within")
 
 
 def table(names: Callable[[Problem], Sequence[str]], *beside: str) -> Callable[[Any, Problem], dict[str, Any]]:

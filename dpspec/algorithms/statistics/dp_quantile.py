@@ -194,7 +194,7 @@ def run(records: Rows, p: Problem[Quantiles], t: Tunables, release: Door) -> Est
         for part, at in zip(parts, np.ravel(chosen), strict=True):
             borders[part.at] = borders[part.low] + int(at)
             answers[part.at] = made.numbers[made.cell[min(borders[part.at], made.cell.size - 1)]]
-    return Estimate(np.maximum.accumulate(answers), {"rank_error": np.full(len(shares), rank_error(p, t, release) / p.n)})
+    return Estimate(np.maximum.accumulate(answers), told(p, t, release, made))
 
 
 def nearest(numbers: NDArray[np.float64], made: Grid) -> NDArray[np.int64]:
@@ -230,6 +230,13 @@ def scores(weights: NDArray[np.int64], table: Borders, start: int, stop: int, sh
     below = weights[np.maximum(table.first[start:stop], start)] - weights[start]
     at = weights[np.minimum(table.last[start:stop], stop)] - weights[start]
     return np.asarray(np.minimum(wanted - below, at - wanted), dtype=np.float64)
+
+
+def told(p: Problem, t: Tunables, release: Any, made: Grid) -> dict[str, Any]:
+    """``rank_error``, of some number that is at most ``rank_within`` away: records are counted at the nearest number of the grid."""
+    near = 0.0 if t.step else float(np.max(np.diff(made.numbers))) / 2
+    count = len(fractions(p))
+    return {"rank_error": np.full(count, rank_error(p, t, release) / p.n), "rank_within": np.full(count, near)}
 
 
 def rank_error(p: Problem, t: Tunables, release: Any) -> float:

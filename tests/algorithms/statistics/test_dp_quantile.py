@@ -11,6 +11,9 @@ import pytest
 
 from dpspec.algorithms.card import Problem, Tunables
 from dpspec.algorithms.statistics import dp_quantile as q
+from dpspec.compiler.plan import make_plan
+from dpspec.executor.run import run
+from dpspec.lang.source import parse_text
 from dpspec.models.columns import Column, Quantiles
 from dpspec.privacy.mechanisms.row_selection import RowSelection
 from dpspec.privacy.noise import SecureNoise, StudyNoise
@@ -133,3 +136,26 @@ def test_ties_and_empty_tables_do_not_fail(values: list[float]) -> None:
             answers[part.at] = made.numbers[made.cell[min(borders[part.at], made.cell.size - 1)]]
     if values:
         assert answers == list(np.quantile(values, [0.25, 0.5, 0.75], method="inverted_cdf"))
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.2, 0.8), (30.6, 91.4), (1e5, 9e5)])
+def test_what_is_said_of_the_rank_holds_between_the_numbers_of_an_open_grid(low: float, high: float) -> None:
+    """Of a number within ``rank_within`` of the answer: records that lie between two numbers of the grid are counted at the nearer one."""
+    text = """analysis "a"
+data
+  n = 2000, d = 1
+  from memory columns [age]
+  private, unit person, neighbours replace-one
+  x in box(0, 1000000) by clip
+privacy central
+  epsilon = 1
+release r
+  estimate median(age)
+"""
+    x = np.random.default_rng(1).uniform(low, high, 2000)
+    plan = make_plan(parse_text(text, surface="dps"), check=False)
+    for _ in range(3):
+        out = run(plan, x[:, None]).outputs["r"]
+        near, answer, off = (float(out[word][0]) for word in ("rank_within", "value", "rank_error"))
+        assert 0 < near < 100
+        assert max(np.mean(x < answer - near) - 0.5, 0.5 - np.mean(x <= answer + near)) <= off < 0.05
