@@ -144,13 +144,16 @@ def _values(draft: Draft[Calibrated], release: Calibrated) -> Iterator[BoundValu
     for b in release.module.CARD.bounds:
         outside, undecided = failing(draft, release, b, env)
         measure = normal(b.measure)
+        probability = formulas.value(b.probability, env) if b.probability else None
+        if probability is not None and probability <= 0:
+            outside = (*outside, f"it holds with probability {b.probability}, which is {probability:.4g}")
         yield BoundValue(
             measure=measure,
             kind=b.kind,
             type=b.type,
             expression=b.expression,
             value=None if outside else _value(b, {**env, **terms.get(b.theorem, {})}, numbers, own=b.theorem in terms),
-            probability=formulas.value(b.probability, env) if b.probability else None,
+            probability=probability,
             status=b.status,
             theorem=b.theorem,
             conditions="; ".join(x for x in (*condition_words(b), b.conditions) if x),

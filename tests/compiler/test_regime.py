@@ -89,3 +89,33 @@ def test_a_study_says_whether_it_got_there() -> None:
     result = study(parse_text(SPARSE, surface="dps"), trials=1, vary={"n": ("20000",), "epsilon": ("4",)}, workers=1).to_json()
     assert result["points"][0]["regime_starts"] == pytest.approx(125 / 16)
     assert result["regimes"][0]["text"] == "every point lies in the regime of the theorem if its constant is 1"
+
+
+DESCENT = """\
+analysis "a"
+
+data
+  n = 20_000, d = 5
+  private, unit person, neighbours replace-one
+
+privacy central
+  epsilon = 1, delta = 1/n^1.1
+
+assume
+  moment(order 2, bound 2)
+  eigenvalues in [1.6, 1.7] of x
+
+release weights
+  minimise 1/2*(<w, x> - y)^2 over ball(l2, 1)
+  by heavy-tailed-dp-gd-catoni{zeta}
+"""
+
+
+def test_a_bound_of_no_probability_says_nothing() -> None:
+    """1 - 2 zeta T of the printed theorem is negative at the default zeta and T."""
+    printed = bounds(DESCENT.format(zeta=""))["000 Theorem 3.2.8"]
+    assert printed["probability"] < 0
+    assert any("it holds with probability 1 - 2*zeta*T, which is -" in why for why in printed["outside"])
+    kept = bounds(DESCENT.format(zeta=" with zeta = 1/1000"))["000 Theorem 3.2.8"]
+    assert 0 < kept["probability"] < 1
+    assert not any("it holds with probability" in why for why in kept.get("outside", ()))

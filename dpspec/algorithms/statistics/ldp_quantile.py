@@ -91,8 +91,8 @@ def run(records: Rows, p: Problem[Quantiles], t: Tunables, release: Door) -> Est
         told = float(np.ravel(release.mean_blocks("answer", answers(users, column, column.entry(middle))))[0])
         ends[i] = [low, middle] if (1 + told) / 2 >= shares[i] else [middle, high]
     value = np.array([_answer(low, high, float(t.step), column.value_low) for low, high in ends])
-    told = {"rank_error": rank_error(p, t, release.scale("answer")), "rank_within": within(p, t)}
-    return Estimate(np.maximum.accumulate(value), {word: np.full(len(shares), v) for word, v in told.items()})
+    said = {"rank_error": rank_error(p, t, release.scale("answer")), "rank_within": within(p, t)}
+    return Estimate(np.maximum.accumulate(value), {word: np.full(len(shares), v) for word, v in said.items()})
 
 
 def _answer(low: float, high: float, step: float, lowest: float) -> float:
