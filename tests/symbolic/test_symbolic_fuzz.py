@@ -55,7 +55,7 @@ def test_secants_stay_below_the_certificate(loss: Expr, r: Fraction, labels: str
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(
     loss=losses,
     r=st.sampled_from([Fraction(1, 2), Fraction(1), Fraction(3, 2)]),
