@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+#: What ``Door.public.generator`` hands out: coins that anyone may know.
+PublicCoins: TypeAlias = np.random.Generator
 
 
 class Door(Protocol):

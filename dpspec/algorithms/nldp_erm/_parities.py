@@ -23,10 +23,10 @@ import math
 from typing import Any, Final
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpspec.algorithms.sets import Vector
+from dpspec.models.door import PublicCoins
 from dpspec.models.rows import Rows
 
 _BLOCK: Final = 1 << 15
@@ -69,7 +69,7 @@ def table(d: int, t: int) -> Integers:
     return out
 
 
-def dealt(n: int, parts: int, coins: Generator) -> Integers:
+def dealt(n: int, parts: int, coins: PublicCoins) -> Integers:
     """Which of ``parts`` questions each of n users answers: each question has floor(n/parts) users or one more."""
     return np.asarray(coins.permutation(n) % parts, dtype=np.int64)
 

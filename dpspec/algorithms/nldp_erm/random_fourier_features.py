@@ -16,10 +16,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.random import Generator
 
 from dpspec.algorithms.card import Bound, Card, Fault, Source
 from dpspec.algorithms.sets import Vector
+from dpspec.models.door import PublicCoins
 
 _EVIDENCE = "tests/algorithms/nldp_erm/test_random_fourier_features.py::"
 
@@ -86,7 +86,7 @@ CARD = Card(
 KERNELS = ("rbf", "laplacian")
 
 
-def frequencies(kernel: str, gamma: float, pairs: int, d: int, coins: Generator) -> Vector:
+def frequencies(kernel: str, gamma: float, pairs: int, d: int, coins: PublicCoins) -> Vector:
     """D frequencies, (pairs, d). Raises ValueError for a kernel that is not one of :data:`KERNELS`."""
     if kernel == "rbf":
         return np.asarray(coins.standard_normal((pairs, d)) * math.sqrt(2 * gamma))
