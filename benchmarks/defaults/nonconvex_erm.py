@@ -47,7 +47,7 @@ GRIDS: Final = {
     "dp-fw-l2": ("ball(l2, 2)", "frank-wolfe-gap", {"T": times(0.3, 1, 3), "gamma": times(0.3, 1, 3)}),
     "dp-fw-l1": ("ball(l1, 2)", "frank-wolfe-gap", {"T": times(0.3, 1), "gamma": times(0.3, 1, 3)}),
     "dp-pmd-nonconvex": ("ball(l1, 2)", "mirror-mapping-norm", {"T": times(0.3, 1), "pace": times(0.3, 1)}),
-    "dp-gd-so": ("ball(l2, 2)", "frank-wolfe-gap", {"alpha": times(0.1, 0.3, 1)}),
+    "dp-gd-so": ("ball(l2, 2)", "frank-wolfe-gap", {"alpha": times(0.1, 0.3, 1), "T": times(0.3, 1, 3)}),
     "exponential-mechanism-net": ("ball(l2, 1)", "excess-empirical-risk", {"alpha": times(0.3, 1, 3)}),
 }
 #: At a saddle point gradients and gaps are 0: there the risk says whether it was left.
