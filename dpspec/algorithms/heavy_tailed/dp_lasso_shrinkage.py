@@ -20,8 +20,11 @@ Bernstein with probability 1 - zeta/2 all (d + 1)^2 entries are within
 
     D = sqrt(2) M/K^2 + sqrt(2 M x/n) + 2 K^2 x/(3 n),  x = log(4 (d + 1)^2/zeta)
 
-of the law's. With the tail of the exponential mechanism F(w_k) - F* <= 2 C/(k + 2) + 2 r c (1 + r) D + scale (log 2d + log(2 T/zeta)) for all k
-with probability 1 - zeta, and by convexity the mean is no worse than k = A says, C = c sqrt(M) (2r)^2 + lam (2r)^2 as E <x, u>^2 <= sqrt(M) |u|_1^2.
+of the law's. With the tail of the exponential mechanism
+
+    F(w_k) - F* <= 2 C/(k + 2) + 2 r c (1 + r) D + scale (log 2d + log(2 T/zeta)) for all k with probability 1 - zeta,
+
+C = c sqrt(M) (2r)^2 + lam (2r)^2 as E <x, u>^2 <= sqrt(M) |u|_1^2, and by convexity the mean is no worse than k = A says.
 """
 
 from __future__ import annotations
@@ -100,7 +103,13 @@ CARD = Card(
             UNIFORM,
             probability="1 - zeta",
             conditions="r the radius, c = sup phi'', x = log(4*(d + 1)^2/zeta), C = 4*r^2*(c*sqrt(M) + lam)",
-            where={"r": "radius of the l1 ball", "c": "sup phi''", "x": "log(4*(d + 1)^2/zeta)", "lam": "the ridge", "A": vertices.AVERAGED},
+            where={
+                "r": "radius of the l1 ball",
+                "c": "sup phi''",
+                "x": "log(4*(d + 1)^2/zeta)",
+                "lam": "the ridge",
+                "A": vertices.AVERAGED,
+            },
         ),
         Bound(
             "excess-population-risk",

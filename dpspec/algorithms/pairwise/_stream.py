@@ -77,7 +77,7 @@ EVERY: Final = Tunable(
 #: Where one average is all that is released: few long steps.
 EVERY_OFFLINE: Final = Tunable(
     "ceil(min(max(64*sqrt(d)*pair_spread/(L*strength), 1), n/5))",
-    "four times what points that are released one by one take, since the start is left after one long step (shift); at least 5 steps; 000: 1",
+    "four times what points that are released one by one take, since long steps (shift) leave the start at once; at least 5; 000: 1",
     integer=True,
     minimum=1,
 )
