@@ -187,6 +187,7 @@ TASK = Task(
     reference=reference,
     truth=truth,
     trivial=lambda problem: None,
+    transfers=False,
     labelled=lambda node: False,
     missing=lambda node: True,
     arrays=arrays,
