@@ -23,6 +23,8 @@ Codes = NDArray[np.int64]
 
 #: Rows that are read at a time.
 ROWS = 1 << 16
+#: Rows whose numbers several passes find in the cache.
+NEAR = 1 << 15
 #: Edges of a histogram that each number is compared with one by one.
 _FEW = 16
 #: Bits of the lower half of a number that is added.
@@ -306,6 +308,13 @@ def entries(column: Column, records: Rows) -> Iterator[Numbers]:
     """The entries of all records, block after block."""
     for x, y in records.blocks(ROWS):
         yield column.entries(x, y)
+
+
+def pieces(column: Column, x: Any, y: Any) -> Iterator[Numbers]:
+    """What a block holds in this column, unclipped, a few rows at a time: views of the records, not to be written to."""
+    raw = column.raw(x, y)
+    for start in range(0, raw.shape[0], NEAR):
+        yield raw[start : start + NEAR]
 
 
 def values(column: Column, records: Rows) -> Iterator[Numbers]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpspec.algorithms.card import Problem, Tunables
 from dpspec.algorithms.statistics import _noise as noise
-from dpspec.models.columns import ROWS, Column
+from dpspec.models.columns import NEAR, ROWS, Column, pieces
 from dpspec.models.rows import Rows, each
 from dpspec.privacy.mechanisms.cube_norm import CubeNorm
 from dpspec.privacy.mechanisms.discrete import DiscreteGaussian
@@ -58,18 +58,51 @@ def moments(records: Rows, p: Problem[Column], degree: int) -> NDArray[np.int64]
     """The sums, in steps: exact integers."""
     k, column = steps(p), p.oracle
     total = [0] * (degree + 1)
-    middle, half = (column.low + column.high) / 2, (column.high - column.low) / 2
 
     def part(x: Any, y: Any) -> tuple[int, ...]:
-        block = column.entries(x, y)
-        with np.errstate(all="ignore"):  # half of the narrowest interval is 0, and 0/0 counts as the lower end
-            c = np.clip(np.nan_to_num((block - middle) / half, nan=-1.0), -1.0, 1.0)
-        first = int(noise.steps(c * k, 1.0, -k, k).sum())
-        return k * block.size, first, *((int(noise.steps((2 * c * c - 1) * k, 1.0, -k, k).sum()),) if degree == 2 else ())
+        return added(column, x, y, k, degree)
 
     for one in each(records, ROWS, part):
         total = [a + b for a, b in zip(total, one, strict=True)]
     return np.array([noise.cut(v) for v in (total if hidden(p) else total[1:])], dtype=np.int64)
+
+
+def added(column: Column, x: Any, y: Any, k: int, degree: int) -> tuple[int, ...]:
+    """K times how many records a block has, the sums of its T_1 and, for degree 2, of its T_2, in steps: exact integers.
+
+    With u = K c put into [-K, K], T_1 is u rounded, and T_2 = 2 u^2/K rounded, less K: whole numbers in [-K, K], each a function of one
+    record that is within 1/2 and 2^-20 of the real one. Their sums are exact in doubles, 2^45 at most a piece. What is no number counts as
+    the lower end. Clipping u is clipping the number, but for a quarter of a step; intervals too narrow or too wide for that in doubles take
+    more passes.
+    """
+    middle, half = (column.low + column.high) / 2, (column.high - column.low) / 2
+    raw = column.raw(x, y)
+    ends = max(abs(column.high - middle - half), abs(middle - column.low - half))
+    if not (1e-250 < half < 1e250 and ends <= 2**-32 * half):
+        with np.errstate(all="ignore"):
+            c = np.clip(np.nan_to_num((column.entries(x, y) - middle) / half, nan=-1.0), -1.0, 1.0)
+        first = int(noise.steps(c * k, 1.0, -k, k).sum())
+        return k * c.size, first, *((int(noise.steps((2 * c * c - 1) * k, 1.0, -k, k).sum()),) if degree == 2 else ())
+    first = second = 0
+    u, v, per = np.empty(NEAR), np.empty(NEAR), k / half
+    with np.errstate(all="ignore"):
+        for piece in pieces(column, x, y):
+            w, z = u[: piece.size], v[: piece.size]
+            np.subtract(piece, middle, out=w)
+            w *= per
+            np.clip(w, -k, k, out=w)
+            np.rint(w, out=z)
+            one = float(z.sum())
+            if math.isnan(one):  # enforced records hold no NaN; where one does, it is the lower end
+                np.copyto(w, -k, where=np.isnan(w))
+                one = float(np.rint(w, out=z).sum())
+            first += int(one)
+            if degree == 2:
+                np.multiply(w, w, out=z)
+                z *= 2.0 / k
+                np.rint(z, out=z)
+                second += int(z.sum()) - k * piece.size
+    return k * raw.shape[0], first, *((second,) if degree == 2 else ())
 
 
 def in_units(drawn: Any, p: Problem) -> tuple[float, list[float]]:
