@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -24,7 +25,7 @@ Codes = NDArray[np.int64]
 #: Rows that are read at a time.
 ROWS = 1 << 16
 #: Rows whose numbers several passes find in the cache.
-NEAR = 1 << 15
+NEAR = 1 << 16
 #: Edges of a histogram that each number is compared with one by one.
 _FEW = 16
 #: Bits of the lower half of a number that is added.
@@ -308,6 +309,17 @@ def entries(column: Column, records: Rows) -> Iterator[Numbers]:
     """The entries of all records, block after block."""
     for x, y in records.blocks(ROWS):
         yield column.entries(x, y)
+
+
+_HELD = threading.local()
+
+
+def room() -> Numbers:
+    """A buffer of NEAR numbers, this thread's own: fresh memory for every block would cost more than a pass over it."""
+    found: Numbers | None = getattr(_HELD, "room", None)
+    if found is None:
+        found = _HELD.room = np.empty(NEAR)
+    return found
 
 
 def pieces(column: Column, x: Any, y: Any) -> Iterator[Numbers]:

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from dpspec.algorithms.card import Need, Problem, Source
-from dpspec.models.columns import NEAR, Column, numbers, pieces
+from dpspec.models.columns import NEAR, Column, numbers, pieces, room
 from dpspec.privacy.mechanisms.cube_norm import CubeBlocks, CubeNorm
 from dpspec.privacy.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpspec.privacy.mechanisms.staircase import Staircase, tread
@@ -184,10 +184,10 @@ def added(column: Column, x: Any, y: Any, step: float, low: int, high: int) -> i
         return total(steps(numbers(column, x, y), step, low, high))
     if even:  # exact quotients
         factor, offset = factor / step, offset / step
-    fits, found, room = NEAR * max(abs(low), abs(high)) <= 2**53, 0, np.empty(NEAR)
+    fits, found, held = NEAR * max(abs(low), abs(high)) <= 2**53, 0, room()
     with np.errstate(all="ignore"):
         for piece in pieces(column, x, y):
-            w = room[: piece.size]
+            w = held[: piece.size]
             np.multiply(piece, factor, out=w)
             if offset != 0.0:
                 w += offset

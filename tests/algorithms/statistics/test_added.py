@@ -59,7 +59,7 @@ def test_moments_are_sums_of_bounded_functions_of_one_record(column: Column, k: 
     if half > 1e-200:  # and the numbers are what they are called
         c = np.clip((np.nan_to_num(column.entries(x[:200], None)) - middle) / half, -1, 1)
         assert np.abs(alone[:, 1] - k * c).max() <= 0.5 + k * 2.0**-50
-        assert np.abs(alone[:, 2] - k * (2 * c * c - 1)).max() <= 0.5 + k * 2.0**-49
+        assert np.abs(alone[:, 2] - k * (2 * (alone[:, 1] / k) ** 2 - 1)).max() <= 0.5 + k * 2.0**-49
     whole = np.array([moments.added(column, x[i : i + 1], None, k, 2) for i in range(len(x) - 300, len(x))]).sum(axis=0)
     both = moments.added(column, x, None, k, 2), moments.added(column, x[:-300], None, k, 2)
     assert tuple(whole) == tuple(a - b for a, b in zip(*both, strict=True))  # adding is exact, in pieces or not
@@ -71,3 +71,13 @@ def test_any_doubles(values: list[float]) -> None:
     column, x = Column("c", low=-1.0, high=3.0, offset=2.0, factor=0.3), np.array(values)[:, None]
     expected = sum(int(v) for v in noise.steps(numbers(column, x, None), 0.01, 170, 290))
     assert noise.added(column, x, None, 0.01, 170, 290) == expected
+
+
+@pytest.mark.parametrize("k", [16, 64, 256])
+def test_two_moments_move_by_their_stated_length(k: int) -> None:
+    """Every pair of values that a record can have."""
+    column, ends = Column("c", low=-1.0, high=1.0), np.arange(-k, k + 1) / k
+    both = np.array([moments.added(column, np.array([[v]]), None, k, 2)[1:] for v in ends])
+    assert (both[:, 0] == np.arange(-k, k + 1)).all()
+    apart = np.sqrt(((both[:, None, :] - both[None, :, :]) ** 2).sum(axis=2)).max()
+    assert k * moments.REPLACED - 2 <= apart <= k * moments.REPLACED + 2
