@@ -195,9 +195,15 @@ class Keys:
         """The place of each record's key among :meth:`listed`, -1 where it has none or does not satisfy the conditions."""
         return self._read(records)[0]
 
-    def tally(self, records: Rows) -> tuple[Numbers, Codes, Callable[[Numbers], list[str]]]:
-        """The keys that are there (of declared ones, all), how many records have each, and how keys are written."""
+    def tally(self, records: Rows, each: int = 0) -> tuple[Numbers, Codes, Callable[[Numbers], list[str]]]:
+        """The keys that are there (of declared ones, all), how many records have each, and how keys are written. ``each``: of one unit so
+        many records at most count in one key, where it is not 0."""
         codes, keys, written = self._read(records)
+        said = getattr(records, "words", {}).get(self.unit)
+        if each and said is not None:
+            there = (codes >= 0) & (said[0] >= 0)
+            pairs, rows = np.unique(np.column_stack([said[0][there], codes[there]]), axis=0, return_counts=True)
+            return self._there(np.bincount(np.repeat(pairs[:, 1], np.minimum(rows, each)), minlength=keys.size), keys, written)
         return self._there(np.bincount(codes[codes >= 0], minlength=keys.size), keys, written)
 
     def units(self, records: Rows) -> tuple[Numbers, Codes, Codes, Callable[[Numbers], list[str]]]:
