@@ -382,7 +382,7 @@ def test_tables_of_the_census(rho: float, mbi: float) -> None:
     columns = ", ".join(name.replace("-", "_") for name in TABLES)
     scale, truth = 1 / math.sqrt(2 * rho), None
     rms, mean = (v * scale for v in strategy(sizes))
-    for post, count, most in (("none", 40, 1.03), ("log-linear", 3, 1.03)):
+    for post, count, most in (("none", 40, 1.03), ("log-linear", 6, 1.0)):
         text = SPEC.format(n=len(x), d=x.shape[1], relation="add-remove", x="box(0, 1) by clip", budget=f"rho = {rho}", what="X", by="X")
         text = text.replace("estimate X\n  X", f"answer marginals(2)\n  by dp-marginals with post = {post}").replace(
             "  y in [-1, 1] by clip\n", ""
@@ -402,7 +402,9 @@ def test_tables_of_the_census(rho: float, mbi: float) -> None:
             told(f"census, tables, rho {rho}, rms over the optimal strategy", float(np.sqrt((errors**2).mean()) / rms), most)
             told(f"census, tables, rho {rho}, mean error over the same", float(np.abs(errors).mean() / mean), most)
         else:
-            told(f"census, tables, rho {rho}, log-linear ({np.abs(errors).mean():.3g}) over mbi", float(np.abs(errors).mean() / mbi), most)
+            after = np.abs(errors).mean()
+            told(f"census, tables, rho {rho}, log-linear over the same", float(after / mean), most)
+            print(f"census, tables, rho {rho}: {after:.3g}, over mbi (means of two runs, {mbi}): {after / mbi:.2f}")
 
 
 def seconds(work: Callable[[], Any]) -> float:
