@@ -220,7 +220,7 @@ class _Held:
 
     def measured(self, measure: Measure, t: Trial, nothing: Any) -> None:
         """The same measure on the held-out records, of a trial's release, of its non-private answer and of the one without data."""
-        if not self.says:
+        if not (self.says and measure.transfers):
             return
         self.errors.append(measure.of(np.asarray(t.released["theta"]), replace(self.trial, released=t.released)))
         if t.reference is not None:
@@ -238,7 +238,7 @@ def _held(release: ReleaseDraft, problem: Any, draft: Draft, real: Real) -> _Hel
     task, records = of(problem.task), real.held
     fitted, optimum = _reference(records, problem, release, draft, real, ("held",))
     trial = task.trial(records, problem, {}, fitted, optimum)
-    return _Held(trial, Population(records, lambda: (fitted, optimum)), task.transfers and not task.total(problem))
+    return _Held(trial, Population(records, lambda: (fitted, optimum)), not task.total(problem))
 
 
 #: Records times coordinates up to which the non-private answer is found where its error is 0 in any case.

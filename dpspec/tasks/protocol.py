@@ -154,8 +154,6 @@ class Task:
     the enforced law is computed; ``radius(settings)`` to which an algorithm's clients scale. ``unmet`` and ``broken``: declared constants
     that a law contradicts.
 
-    ``transfers``: whether an answer can be held against records that it was not found on.
-
     ``total(problem)``: whether the answer grows with n, as a count does, and its error does not fall.
 
     A release. ``arrays(estimate, problem)``, by name.
@@ -184,7 +182,6 @@ class Task:
     enforced_truth: Literal["", "moments", "regression"] = ""
     radius: Callable[[Mapping[str, Any]], float] = _no_radius
     law_is: str = ""
-    transfers: bool = True
     total: Callable[[Problem], bool] = _not_needed
     inside: str = ""
     labelled: Callable[[Any], bool] = _needed

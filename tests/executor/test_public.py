@@ -150,6 +150,18 @@ def test_counts_are_not_held_against_other_records(there: Path) -> None:
     assert any("speaks of the records that it was computed from" in note for note in body["notes"])
 
 
+def test_every_measure_can_be_measured_elsewhere_or_says_that_it_cannot(there: Path) -> None:
+    """A task whose measures read what the release was found on: regret goes along its own stream."""
+    text = SPEC.replace("private, unit", "public, unit").replace("private.csv", "public.csv")
+    text = text.replace(
+        "logistic + 0.01/2*|w|^2 over ball(l2, 1)\n  by dp-gd with T = 5", "pairwise auc over ball(l2, 1)\n  expect {goal} <= 9"
+    )
+    for goal, there_too in (("regret", False), ("auc-error", True)):
+        (p,) = study(text.format(n=500, epsilon=1, goal=goal), holdout=0.9)["points"]
+        assert (p["held_out"] is not None) is there_too
+        assert p["n"] == 50
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
