@@ -393,6 +393,8 @@ def _points_table(points: Sequence[Mapping[str, Any]]) -> str:
         values = [str(p[name]) for p in points]
         if len(set(values)) > 1:
             columns.append((name, values))
+    if len({p["error"]["measure"] for p in points}) > 1:
+        columns.append(("measure", [p["error"]["measure"] for p in points]))
     columns += [(name, [show(p["at"].get(name)) for p in points]) for name in points[0]["at"]]
     if any(_word(p) != "-" for p in points):
         columns.append(("verdict", [_word(p) for p in points]))

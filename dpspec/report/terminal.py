@@ -255,6 +255,7 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
     """A study: measured error at each point, with the bound beside it, then rates and the fitted constant."""
     lines = [bold(f"study of plan {study['plan_sha256'][:12]}", color) + f"   seed {study['seed']}", ""]
     rows = []
+    several = len({p["error"]["measure"] for p in study["points"]}) > 1
     for p in study["points"]:
         e, b, ref = p["error"], p["bound"], p.get("reference_error")
         at = ", ".join(f"{k} = {show(v)}" for k, v in p["at"].items())
@@ -267,7 +268,7 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
                 p["algorithm"],
                 at or "as written",
                 str(p["trials"]),
-                f"{e['mean']:.4g}",
+                f"{e['mean']:.4g}" + (f" {e['measure']}" if several else ""),
                 f"[{e['ci95'][0]:.4g}, {e['ci95'][1]:.4g}]",
                 "-" if not ref else f"{ref['mean']:.4g}",
                 "-" if not p.get("cost_of_privacy") else f"x {times(p['cost_of_privacy']['ratio'])}",
@@ -275,7 +276,7 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
                 holds,
             ]
         )
-    measure = study["points"][0]["error"]["measure"] if study["points"] else "error"
+    measure = study["points"][0]["error"]["measure"] if study["points"] and not several else "error"
     head = ["release", "algorithm", "at", "trials", f"mean {measure}", "95% interval", "non-private", "cost", "bound", "verdict"]
     lines += table(head, rows)
     for p in study["points"]:

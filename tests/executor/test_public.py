@@ -142,6 +142,16 @@ def test_text_and_page_show_it(there: Path) -> None:
     assert "Enforcing the domain of x changed" in page
 
 
+def test_a_table_of_several_measures_names_each(there: Path) -> None:
+    text = MEAN.format(n=40, identified="", most="") + "release q\n  estimate median(age)\n"
+    (there / "public.csv").write_text("age\n" + "\n".join(str(i) for i in range(50)) + "\n")
+    Path("a.dps").write_text(text)
+    got = call("study", "a.dps", "--data", "public.csv", "--trials", "2", "--workers", "1")
+    assert " absolute-error  [" in got.stdout
+    assert " rank-error " in got.stdout
+    assert "mean error" in got.stdout
+
+
 def test_counts_are_not_held_against_other_records(there: Path) -> None:
     text = MEAN.replace("mean(age)", "count")
     (there / "public.csv").write_text("age\n" + "\n".join(str(i) for i in range(50)) + "\n")
