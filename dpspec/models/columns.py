@@ -202,8 +202,8 @@ class Keys:
         said = getattr(records, "words", {}).get(self.unit)
         if each and said is not None:
             there = (codes >= 0) & (said[0] >= 0)
-            pairs, rows = np.unique(np.column_stack([said[0][there], codes[there]]), axis=0, return_counts=True)
-            return self._there(np.bincount(np.repeat(pairs[:, 1], np.minimum(rows, each)), minlength=keys.size), keys, written)
+            pairs, rows = np.unique(said[0][there] * keys.size + codes[there], return_counts=True)
+            return self._there(np.bincount(np.repeat(pairs % keys.size, np.minimum(rows, each)), minlength=keys.size), keys, written)
         return self._there(np.bincount(codes[codes >= 0], minlength=keys.size), keys, written)
 
     def units(self, records: Rows) -> tuple[Numbers, Codes, Codes, Callable[[Numbers], list[str]]]:
@@ -214,8 +214,8 @@ class Keys:
         if said is None:  # each record is a unit of its own
             return keys, np.bincount(codes[there], minlength=keys.size), codes, written
         there &= said[0] >= 0
-        pairs = np.unique(np.column_stack([said[0][there], codes[there]]), axis=0)
-        return keys, np.bincount(pairs[:, 1], minlength=keys.size), codes, written
+        pairs = np.unique(said[0][there] * keys.size + codes[there])  # places in two lists: one number each
+        return keys, np.bincount(pairs % keys.size, minlength=keys.size), codes, written
 
     def sums(self, records: Rows, codes: Codes, size: int, numbers: Callable[[Numbers], Codes]) -> Codes:
         """Sums over the records of each key, (width, size); ``numbers`` maps entries of ``of`` to whole numbers below 2^52, (width, rows).
