@@ -190,7 +190,7 @@ def cells() -> Iterator[Cell]:
 
 
 _LATTICE: Final = (
-    "Steps of 2/(t + 2) between vertices end on a lattice that T decides. The truth is 0.9 of a vertex, from which the first step jumps to the "
+    "Steps of 2/(t + 2) between vertices end on a lattice that T decides. The truth is 0.9 of a vertex, and the first step jumps to the "
     "whole one; some T come near 0.9 again and others do not, and a default cannot know (docs/algorithms/heavy-tailed.md, scales)."
 )
 REASONS: Final = {

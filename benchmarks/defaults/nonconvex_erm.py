@@ -59,8 +59,8 @@ _STALL = (
     "whether the saddle was left is said by the risk."
 )
 _SHORT: Final = (
-    "T is what the bound needs for a second-order point at its alpha, and steps are no longer than sqrt(alpha/rho): the saddle is left (the "
-    "trivial risk is 0.012), but the way to the minimum takes three times as many shorter steps, which second-order points pay for."
+    "T is what the bound needs for a second-order point at its alpha, and steps are no longer than sqrt(alpha/rho): the saddle is left "
+    "(the trivial risk is 0.012), but the way to the minimum takes three times as many shorter steps, which second-order points pay for."
 )
 REASONS: Final = {
     ("dp-tr", "saddle, by risk"): _SHORT,

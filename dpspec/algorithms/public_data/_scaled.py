@@ -18,6 +18,10 @@ noise has turned v: for Gaussian x and the cube |theta| kappa^(1/3), kappa the c
 |theta| kappa has the least square error. kappa^2 is estimated by (<b, v> - s^2 tr W)/<b, v>, |theta| by the score equation with its
 right side over kappa, and c is the lesser of both: for the identity link they are equal, and without noise kappa is 1.
 
+A bounded f levels out, and where E u y is near its largest value noise decides where c ends, or whether it does. So c is at most twice the
+root for one standard error less, 2 s |v|, though not for less than half of the estimate, nor for more than 19/20 of the largest value:
+where f does not level out that never binds.
+
 For x of mean 0 with E[x | <theta, x>] linear in
 <theta, x> (every elliptical law; spherical ones stay so when scaled into a ball), v is a multiple of theta for any f. Steps 3 and 4 read
 what was released and public records alone.
@@ -35,6 +39,7 @@ import numpy as np
 from dpspec.algorithms.card import Need, Problem, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate, Published
 from dpspec.algorithms.formulas import STRENGTH, STRENGTH_SOURCE
+from dpspec.algorithms.gradients import norm
 from dpspec.algorithms.public_data import newton_scale_root as root
 from dpspec.algorithms.sets import Vector, constraint_set
 from dpspec.models.door import Door
@@ -43,6 +48,8 @@ from dpspec.privacy.channels.gaussian_ball_product import GaussianBallProduct
 from dpspec.privacy.channels.gaussian_outer import GaussianOuter
 from dpspec.privacy.schedule import Draw, Sequence, Tree
 
+#: Share of the largest value of the score equation up to which c is told apart from a longer one.
+_LEVEL: Final = 0.95
 _CLIPS = "each client clips its own record"
 
 NEEDS: Final = (
@@ -127,20 +134,30 @@ def estimate(
     b, s, tau = factor * b, factor * release.scale("xy") / math.sqrt(p.n), factor * t.tau
     w = shrunk(a, max(p.facts.get("eig_min", 0.0), operator_norm(noise, p.d)), 2 * s / tau)
     v = w @ b
-    scale = length(rows @ v, t, f, slope, float(b @ v), s * s * float(np.trace(w)))
+    scale = length(rows @ v, t, f, slope, float(b @ v), s * s * float(np.trace(w)), 2 * abs(s) * norm(v))
     theta = constraint_set(p.task.over, p.facts).project(scale.c * v)
     return Estimate(theta, {"direction": v, "scale": scale.c, "scale_found": int(scale.found)})
 
 
-def length(u: Vector, t: Tunables, f: root.Function, slope: root.Function, product: float, noise: float) -> root.Scale:
-    """The scale for ``product`` = <b, v>, of which ``noise`` is expected of noise alone: by the score equation, or kappa times the length
-    of theta where that is less."""
-    found = scale_of(u, t, f, slope, product - noise)
-    if t.root == "stein" or not 0.0 < product - noise < product:
+def length(u: Vector, t: Tunables, f: root.Function, slope: root.Function, product: float, noise: float, spread: float = 0.0) -> root.Scale:
+    """The scale for ``product`` = <b, v>, of which ``noise`` is expected of noise alone and ``spread`` is the standard error: by the score
+    equation, or kappa times the length of theta where that is less, or the most that a bounded f allows."""
+    energy = product - noise
+    found = scale_of(u, t, f, slope, energy)
+    if t.root == "stein" or not 0.0 < energy < product:
         return found
-    kappa = math.sqrt((product - noise) / product)
-    whole = scale_of(u, t, f, slope, (product - noise) / kappa)
-    return replace(found, c=min(found.c, kappa * whole.c))
+    kappa = math.sqrt(energy / product)
+    whole = scale_of(u, t, f, slope, energy / kappa)
+    careful = scale_of(u, t, f, slope, min(max(energy - spread, energy / 2), _LEVEL * largest(u, f)))
+    return replace(found, c=min(found.c, kappa * whole.c, 2 * careful.c))
+
+
+def largest(u: Vector, f: root.Function) -> float:
+    """The largest estimate of E u y that the score equation can meet, over the grid of c; infinite where that leaves the doubles."""
+    together = max(1, min(root.STEPS, (1 << 18) // max(u.size, 1)))
+    left, points = root.score(u, f, 1.0), root.points()
+    values = np.concatenate([left(points[a : a + together]) for a in range(0, len(points), together)])
+    return math.inf if np.isnan(values).any() else float(values.max())
 
 
 def scale_of(u: Vector, t: Tunables, f: root.Function, slope: root.Function, energy: float) -> root.Scale:

@@ -139,15 +139,20 @@ def stein(u: Vector, slope: Function) -> Function:
     return left
 
 
+def points() -> Vector:
+    """The grid of c, (STEPS,)."""
+    return np.asarray(LOWEST * np.sqrt(2.0) ** np.arange(STEPS))
+
+
 def solve(left: Function, together: int = 1) -> Scale:
     """The first c on the way up from :data:`LOWEST` with ``left(c) = 1``; ``left`` takes and gives arrays, ``together`` points of the grid
     at a time. Never raises, whatever it gives: a value that is not a number ends the search."""
     from scipy.optimize import brentq
 
-    points = LOWEST * np.sqrt(2.0) ** np.arange(STEPS)
+    grid = points()
     seen: list[tuple[float, float]] = []
     for start in range(0, STEPS, together):
-        some = points[start : start + together]
+        some = grid[start : start + together]
         values = left(some)
         ends = np.flatnonzero(~(values < 1.0))  # a root before it, or no number
         last = int(ends[0]) if ends.size else len(some) - 1

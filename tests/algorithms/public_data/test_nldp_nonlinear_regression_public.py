@@ -183,3 +183,23 @@ def test_the_length_along_a_direction_that_noise_has_turned(share):
     product = energy / share
     assert scaled.scale_of(u, t, f, slope, energy).c == pytest.approx(size * share ** (1 / 6), rel=1e-6)
     assert scaled.length(u, t, f, slope, product, product - energy).c == pytest.approx(size * math.sqrt(share), rel=1e-6)
+
+
+def test_a_bounded_link_gives_no_length_that_noise_alone_decides():
+    """tanh levels out: E u y within a ten-thousandth of its largest value, or beyond it, has a root of thousands or none. The length is at
+    most twice that of a standard error less, and where f does not level out nothing changes."""
+    u = norm.ppf((np.arange(20_000) + 0.5) / 20_000)
+    tanh, slope = np.tanh, lambda v: 1 / np.cosh(np.minimum(np.abs(v), 300.0)) ** 2
+    t = SimpleNamespace(root="score")
+    most = scaled.largest(u, tanh)
+    assert most == pytest.approx(np.abs(u).mean(), rel=1e-6)
+    for energy in (0.9999 * most, 1.1 * most):
+        product = 1.02 * energy
+        assert scaled.scale_of(u, t, tanh, slope, energy).c > 50
+        bent = scaled.scale_of(u, t, tanh, slope, 0.95 * most).c
+        assert scaled.length(u, t, tanh, slope, product, product - energy, 0.01 * energy).c == pytest.approx(2 * bent, rel=1e-6)
+        less = scaled.scale_of(u, t, tanh, slope, 0.8 * min(energy, most)).c
+        assert scaled.length(u, t, tanh, slope, product, product - energy, energy - 0.8 * min(energy, most)).c <= 2 * less + 1e-9
+    line, flat = (lambda v: v), np.ones_like
+    for energy in (0.1, 5.0):
+        assert scaled.length(u, t, line, flat, 2 * energy, energy, 1e9).c == scaled.length(u, t, line, flat, 2 * energy, energy).c
