@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from dpspec.compiler.draft import Draft
 from dpspec.compiler.files import contents
 from dpspec.compiler.plan import meaning
 from dpspec.executor.design import Design, Point, design
@@ -85,6 +86,8 @@ def study(
 
     for made, release in ((draft, r) for draft in drafts for r in draft.releases):
         choose(release, simulated=bool(made.analysis.simulate))  # every target must be measurable too
+    if memory is not None and parsed.analysis.data.status == "public" and not parsed.analysis.simulate:
+        _held_against(memory, drafts)
     for p, made in zip(d.points, drafts, strict=True):
         check(made, p.beside)
     forget_real()
@@ -113,6 +116,16 @@ def study(
         ran = sum(cell.stop - cell.first for cells in points for name, cell in cells if name in done)
         raise Interrupted(summary, ran, len(points) * d.trials)
     return summary
+
+
+def _held_against(memory: Any, drafts: Sequence[Draft]) -> None:
+    """Raise SpecError where public records that were handed over refute an assumption (DP225): plans are made before they are there."""
+    from dpspec.compiler.assumed import held_against_samples
+
+    for draft in drafts:
+        held = held_against_samples(draft, memory)
+        if found := [d for d in held.diagnostics if d.code == "DP225"]:
+            raise SpecError(found, path=draft.parsed.path, text=draft.parsed.text)
 
 
 def _engine(engine: str, workers: int | None, cells: int, memory: Any, scheduler: str | None) -> AbstractContextManager[Execute]:
