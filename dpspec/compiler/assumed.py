@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dpspec.compiler.draft import Draft, Stage
-from dpspec.spec.assumptions import ASSUMPTIONS, assumed, target
+from dpspec.spec.assumptions import ASSUMPTIONS, assumed, constants, target
 from dpspec.spec.diagnostics import SpecError
 from dpspec.spec.expr import NotANumber, Unbound, evaluate
 from dpspec.spec.model import Assumption
@@ -104,8 +104,12 @@ def _judged(draft: Draft[Stage], asked: list[int], evidence: Any) -> _Answer | N
     answers: dict[int, str | None] = {}
     for i in asked:
         a = draft.analysis.assume[i]
-        values = [float(evaluate(e, draft.facts)) for e in (*a.args, *(e for _, e in a.options))]
-        test, of = _test(a), target(assumed(a.name, a.of), a.of)
+        word = assumed(a.name, a.of)
+        stated, wrong = constants(ASSUMPTIONS[word], a.args, a.options)
+        if wrong:  # reported where the constants become facts
+            continue
+        values = [float(evaluate(e, draft.facts)) for e in stated]
+        test, of = _test(a), target(word, a.of)
         if evidence.only and (of not in evidence.only or test not in ON_ROWS):
             continue
         reasons = []

@@ -226,6 +226,14 @@ def rip(rows: Array, delta: float) -> str | None:
     return None
 
 
+def restricted_eigenvalue(rows: Array, least: float) -> str | None:
+    """E <w, x>^2 >= m |w|^2, judged along single coordinates, which are sparse for every k"""
+    first, second = _halves(rows**2)
+    j = int(first.mean(axis=0).argmin())
+    found = _beyond(second[:, j], below=least)
+    return None if found is None else f"the mean square of coordinate {j + 1} is {found:.4g}, below {least:g}"
+
+
 def small_ball(rows: Array, p: float, r: float) -> str | None:
     """P(|<u, x>| >= r) >= p for every unit u, judged along the direction of the least variance."""
     from scipy.special import bdtr
@@ -268,6 +276,19 @@ def noise_bounded(sample: Sample, most: float) -> str | None:
 #: Procedures on the rows that a statement speaks of, and on the whole sample, by the names of the registry.
 ON_ROWS: Final[Mapping[str, Callable[..., str | None]]] = {
     f.__name__: f
-    for f in (eigenvalues, isotropic, eigengap, sub_gaussian, sub_exponential, moment, centred, symmetric, incoherence, rip, small_ball)
+    for f in (
+        eigenvalues,
+        isotropic,
+        eigengap,
+        sub_gaussian,
+        sub_exponential,
+        moment,
+        centred,
+        symmetric,
+        incoherence,
+        rip,
+        restricted_eigenvalue,
+        small_ball,
+    )
 }
 ON_SAMPLE: Final[Mapping[str, Callable[..., str | None]]] = {f.__name__: f for f in (margin, sparse, noise_bounded)}

@@ -65,6 +65,7 @@ ROWS: list[tuple[str, tuple[float, ...], Callable[[Rng], Any], Callable[[Rng], A
     ("incoherence", (0.3,), correlated(0.3), correlated(0.45)),
     ("rip", (0.5,), spread(0.5, 1.0, 1.5), spread(0.4, 1.0, 1.2)),
     ("rip", (0.5,), spread(0.5, 1.0, 1.5), spread(0.8, 1.0, 1.7)),
+    ("restricted_eigenvalue", (0.5,), spread(0.5, 3.0), spread(0.4, 3.0)),
     ("small_ball", (0.317, 1.0), normal(), normal(3, 0.8)),
 ]
 
