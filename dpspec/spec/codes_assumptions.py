@@ -198,9 +198,9 @@ CODES: dict[str, Code] = {
     ),
     "DP226": Code(
         "Unknown assumption",
-        "The registry of assumptions (docs/assumptions.md) has no such word, or has it of other things (eigenvalues are of x, bounded "
-        "noise is of noise), or with other constants: `centred` takes none, and a moment has an order and a bound. What nothing knows would be "
-        "passed over, and the author would believe that a bound rests on it.",
+        "The registry of assumptions (docs/assumptions.md) has no such word, or has it of other things (eigenvalues are of x, "
+        "bounded noise is of noise), or with other constants: `centred` takes none, a moment has an order and a bound, and each is "
+        "stated once. What nothing knows would be passed over, and the author would believe that a bound rests on it.",
         bad="assume well-behaved",
         good="assume moment(order 4, bound 3) of x",
     ),
