@@ -111,7 +111,7 @@ def test_in_small_dp_svrg_is_below_the_documents_comparator(generator: ModuleTyp
     text = (ROOT / "specs" / "reproduce" / "convex-3.1-comparison.dps").read_text(encoding="utf-8")
     text = text.replace("n = 100_000, d = 50", "n = 4000, d = 5").replace("epsilon in [0.2, 1]", "epsilon in [1]")
     text = text.replace("dp-gd, dp-sgd, dp-svrg, dp-katyusha", "dp-svrg")
-    points = study(parse_text(text, surface="dps"), trials=4, seed=5, workers=1).to_json()["points"]
+    points = study(parse_text(text, surface="dps"), trials=3, seed=5, workers=1).to_json()["points"]
     assert generator.check({"below": ["dp-svrg", "output-perturbation"]}, points)[1] is True
 
 
