@@ -344,8 +344,8 @@ def test_no_variant_gives_the_printed_gaussian_errors() -> None:
 
 
 def test_entries_near_the_threshold_are_lost_and_no_noise_passes() -> None:
-    """specs/reproduce/matrix-6.2-ldp-thresholding-above-noise-dimension.dps: x ~ N(0, banded(1, 0.9)/9) scaled into the unit ball, an entry's
-    noise 3.343/sqrt(n), n = 1e6. At p = 8 every entry is six deviations above the threshold, at p = 16 one."""
+    """specs/reproduce/matrix-6.2-ldp-thresholding-above-noise-dimension.dps: x ~ N(0, banded(1, 0.9)/9) scaled into the unit ball, the
+    noise of an entry 3.343/sqrt(n), n = 1e6. At p = 8 every entry is six deviations above the threshold, at p = 16 one."""
     rng, lost = np.random.default_rng(62), {}
     for p in (8, 16):
         covariance = (np.eye(p) + 0.45 * (np.eye(p, k=1) + np.eye(p, k=-1))) / 9
