@@ -134,5 +134,6 @@ def test_errors_beside_the_comparators() -> None:
         (point,) = study(parse_text(text, surface="dps"), workers=1).to_json()["points"]
         found |= {by: point["error"]["mean"], "pairwise-giga": point["beside"]["pairwise-giga"]["mean"], "zero": point["trivial_error"]}
     print({name: f"{value:.3g}" for name, value in found.items()})
-    assert found["pairwise-giga"] < found["off-pair-c"] < found["off-pair-online-to-batch"] < found["zero"]
+    assert found["pairwise-giga"] < min(found["off-pair-c"], found["off-pair-online-to-batch"])
+    assert max(found["off-pair-c"], found["off-pair-online-to-batch"]) < found["zero"] / 10
     assert 2 * found["off-pair-c"] < found["zero"]

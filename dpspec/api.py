@@ -101,6 +101,8 @@ class Plan(CompiledPlan):
         engine: Engine = "local",
         scheduler: str | None = None,
         memory: Any = None,
+        data: Path | str | None = None,
+        holdout: float | None = None,
         progress: Progress | None = None,
     ) -> StudyResult:
         """Study mode: repeated, seeded, measured against the bounds, on a simulated law or on public data.
@@ -108,7 +110,9 @@ class Plan(CompiledPlan):
         ``trials``, ``seed``, ``vary`` (numbers or expression text by name) and ``compare`` (algorithms) override the spec's ``study``
         block; ``quick``: the two ends of each sweep, few trials. ``until``: go on at each point until half the 95 % interval of its mean
         error is at most this share of the mean, for 20 trials at least and ``trials`` (1,000) at most. ``out``: where finished cells are
-        kept. ``memory``: (x, y) for a spec ``from memory``. ``engine``, ``scheduler``, ``workers``: where trials run.
+        kept. ``memory``: (x, y) for a spec ``from memory``. ``data``: a file of public records of the same form, in the place of the
+        spec's data and of its ``simulate`` block; each trial trains on as many as the plan says. ``holdout``: the share of real records, in
+        (0, 1), that no trial trains on and that errors are measured on too. ``engine``, ``scheduler``, ``workers``: where trials run.
         ``progress(what, done, total)`` is called after each cell.
 
         Raises :class:`~dpspec.spec.diagnostics.SpecError` when a point has no plan, or the data are private (DP410)."""
@@ -127,6 +131,8 @@ class Plan(CompiledPlan):
             engine=engine,
             scheduler=scheduler,
             memory=memory,
+            data=data,
+            holdout=holdout,
             progress=progress,
         )
 
@@ -189,6 +195,8 @@ def study(
     engine: Engine = "local",
     scheduler: str | None = None,
     memory: Any = None,
+    data: Path | str | None = None,
+    holdout: float | None = None,
     progress: Progress | None = None,
 ) -> StudyResult:
     """Study mode of a spec; the arguments and errors are those of :meth:`Plan.study`."""
@@ -207,6 +215,8 @@ def study(
         engine=engine,
         scheduler=scheduler,
         memory=memory,
+        data=data,
+        holdout=holdout,
         progress=progress,
     )
 

@@ -189,9 +189,12 @@ def cells() -> Iterator[Cell]:
         )
 
 
+_LATTICE: Final = (
+    "Steps of 2/(t + 2) between vertices end on a lattice that T decides. The truth is 0.9 of a vertex, from which the first step jumps to the "
+    "whole one; some T come near 0.9 again and others do not, and a default cannot know (docs/algorithms/heavy-tailed.md, scales)."
+)
 REASONS: Final = {
-    ("dp-lasso-shrinkage", "lognormal"): (
-        "The default's error is that of the vertex which holds the truth, 1/2*2*0.1^2 = 0.01 above the least at nine tenths of it; half "
-        "the K and half the steps, the edge of the grid, leave the vertex. Whether choices beside it are lost in the noise was not tested."
-    ),
+    ("dp-lasso-shrinkage", "lognormal"): _LATTICE,
+    ("dp-lasso-shrinkage", "pareto(5)"): _LATTICE,
+    ("dp-fw-heavy-tailed", "t(3)"): _LATTICE,
 }

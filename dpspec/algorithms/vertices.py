@@ -8,18 +8,38 @@ score with Laplace noise of scale 2*sensitivity/epsilon chooses.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from dpspec.algorithms import sums
-from dpspec.algorithms.card import Problem
+from dpspec.algorithms.card import Problem, Tunable, Tunables
 from dpspec.algorithms.gradients import moved
 from dpspec.algorithms.objective import Objective
 from dpspec.algorithms.sets import Vector, constraint_set
 from dpspec.numeric.norms import lengths
 from dpspec.privacy.mechanisms.exponential import Exponential
 from dpspec.privacy.mechanisms.noisy_max import NoisyMax
+
+AVERAGED: Final = "number of the first point that is averaged"
+
+
+def tail(share: str) -> Tunable:
+    """Which of the points w_1, ..., w_T are averaged."""
+    return Tunable(share, "share of the points that is averaged, by their numbers; 003: the last one", False, 1e-9, 1.0)
+
+
+def first(t: Tunables) -> int:
+    """A: points A, ..., T are averaged."""
+    T = int(t.T)
+    return T - max(1, math.ceil(float(t.tail) * T * (1 - 2.0**-40))) + 1
+
+
+def average(points: Sequence[Vector], t: Tunables) -> Vector:
+    """The mean of points A, ..., T of (1, ..., T), shape (d,), weighted by their numbers: in the set, as it is convex."""
+    start = first(t)
+    return np.asarray(np.average(np.asarray(points[start - 1 :]), axis=0, weights=np.arange(start, int(t.T) + 1)))
 
 
 def few(p: Problem) -> bool:

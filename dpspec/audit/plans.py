@@ -12,8 +12,10 @@ import dataclasses
 import hashlib
 import itertools
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, ParamSpec, TypeVar
 
 from dpspec.audit.bounds import Range, epsilon_range
@@ -35,6 +37,11 @@ _SPENT = 1e-6  # what a noise spends against its level: bisections stop there
 # every field that a document may hold; another one is named and nothing is certified
 _PLAN = ("format_version", "dpspec", "spec", "sha256", "analysis", "status", "guarantee", "risk", "releases", "schedule", "diagnostics")
 _PLAN_MAY = ("files", "inputs", "public", "influence")  # of plans that read files; what hostile users can move says nothing about privacy
+#: What `dpspec plan --format json` prints beside the plan. ``budget`` is compared; of the others, which state numbers of their own, nothing
+#: is certified.
+_PRINTED = ("budget",)
+_STATED = ("at", "fit", "trade_off", "predictions", "against", "policy")
+_FRACTION = re.compile(r"\d{1,600}(/0*[1-9]\d{0,600})?")
 _RECORD = ("plan_sha256", "mode", "events", "guarantee", "schedule", "outputs")
 _RECORD_MAY = ("format_version", "started", "finished", "environment", "ledger", "files", "inputs", "spec")
 # fmt: off
@@ -155,11 +162,37 @@ def read_plan(data: Mapping[str, Any]) -> Planned:
     reading = _Reading(str(subject) or "plan")
     if not _has_schedule(reading, data):
         return _nothing(reading)
-    if not reading.known(data, _PLAN, _PLAN_MAY, "plan"):
+    for name in _STATED:
+        if name in data:
+            help = "audit the file of `dpspec plan SPEC --out FILE`, or print the plan without that option"
+            reading.fault("DP671", f"plan.{name}: an option of `dpspec plan` adds it, and no audit looks at it", help)
+    data = {name: value for name, value in data.items() if name not in _STATED}
+    if not reading.known(data, _PLAN, (*_PLAN_MAY, *_PRINTED), "plan"):
         return _nothing(reading)
+    if "budget" in data:
+        reading.attempt(_written, reading, data["budget"], data["schedule"])
     reading.same("format_version", data["format_version"], 1, "is the version that this reader knows")
     _source(reading, data)
     return _document(reading, data, _releases(reading, data["releases"]), _ROW)
+
+
+def _written(reading: _Reading, said: Any, schedule: Any) -> None:
+    """The budget as the spec states it, against that of the schedule."""
+    planned = mapping(mapping(schedule, "schedule")["budget"], "schedule.budget") if "budget" in mapping(schedule, "schedule") else {}
+    stated = mapping(said, "plan.budget")
+    asked = {name for name, value in planned.items() if value is not None}
+    if set(stated) != asked:
+        reading.fault("DP603", f"plan.budget names {sorted(stated)}, and the schedule {sorted(asked)}")
+        return
+    for name in stated:
+        at = f"plan.budget.{name}"
+        form = mapping(stated[name], at)
+        only(form, ("number", "exact"), at)
+        reading.same(at, number(form["number"], f"{at}.number"), planned[name], "in the schedule")
+        written = str(form["exact"])
+        if not _FRACTION.fullmatch(written) or not 0 <= (exact := Fraction(written)) < 2**1000:
+            raise FormError("unknown", f"{at}.exact", "no fraction of that size")
+        reading.same(f"{at}.number", number(form["number"], f"{at}.number"), float(exact), "as a fraction")
 
 
 def read_record(data: Mapping[str, Any]) -> Planned:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +30,7 @@ from dpspec.cli.progress import progress_bar
 
 @guarded
 def command(
-    spec: Annotated[Path, typer.Argument(help="a spec file with a simulate block, or public data", show_default=False)],
+    spec: Annotated[Path, typer.Argument(help="a spec file with a simulate block or public data, or any with --data", show_default=False)],
     trials: Annotated[
         int | None, typer.Option("--trials", min=1, help="runs at each point (default: the spec's, or 20)", show_default=False)
     ] = None,
@@ -48,6 +49,18 @@ def command(
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="few trials and the ends of each sweep: a look, not a result")] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", help="a file of public records in the place of the spec's data; n of each trial is the plan's", show_default=False
+        ),
+    ] = None,
+    holdout: Annotated[
+        str | None,
+        typer.Option(
+            "--holdout", help="SHARE of real records that no trial trains on, and that errors are measured on too", show_default=False
+        ),
+    ] = None,
     until: Annotated[
         float | None,
         typer.Option(
@@ -76,6 +89,8 @@ def command(
       dpspec study analysis.dps --vary n=1e4,1e5,1e6 --vary epsilon=0.5,1,2 --out out/
 
       dpspec study analysis.dps --until 0.05 --trials 500
+
+      dpspec study analysis.dps --data public.csv --holdout 0.2
     """
     from dpspec.executor.study import Interrupted, study
     from dpspec.lang.source import parse_file
@@ -100,6 +115,8 @@ def command(
                 workers=workers,
                 engine=engine,
                 scheduler=scheduler,
+                data=data,
+                holdout=None if holdout is None else parse_share(holdout),
                 progress=update,
             )
         except Interrupted as partial:
@@ -122,6 +139,14 @@ def command(
         stop(FINDINGS)
     if any(p["target"] is not None and p["target"]["verdict"] == "missed" for p in body["points"]):
         stop(FINDINGS)
+
+
+def parse_share(word: str) -> Fraction:
+    """``0.2`` or ``1/5``."""
+    try:
+        return Fraction(word.strip())
+    except (ValueError, ZeroDivisionError):
+        refuse(f"--holdout {word!r} is no number", "a share between 0 and 1: --holdout 0.2")
 
 
 def parse_vary(words: list[str]) -> dict[str, tuple[str, ...]]:

@@ -27,14 +27,15 @@ _Answer = tuple[str, str, str, Mapping[int, str | None]]
 _KNOWN: dict[str, _Answer | None] = {}
 
 
-def held_against_samples(draft: Draft[Stage], memory: Any = None) -> Draft[Stage]:
+def held_against_samples(draft: Draft[Stage], memory: Any = None, file: str | None = None) -> Draft[Stage]:
     """The draft with DP225 for each assumption that the law of the ``simulate`` block or public records refute, and ``tested`` for the
-    others that were looked at. ``memory``: the records of a study of public data ``from memory``."""
+    others that were looked at. ``memory``: the records of a study of public data ``from memory``; ``file``: public records in the place of
+    those of the spec, which the caller knows not to be the private ones."""
     asked = [i for i, a in enumerate(draft.analysis.assume) if _test(a)]
     if not asked or "d" not in draft.facts or draft.failed:
         return draft
     tested: dict[int, str] = {}
-    for subject, looked, remedy, reasons in _answers(draft, asked, memory):
+    for subject, looked, remedy, reasons in _answers(draft, asked, memory, file):
         for i, reason in reasons.items():
             a = draft.analysis.assume[i]
             if reason is None:
@@ -45,7 +46,7 @@ def held_against_samples(draft: Draft[Stage], memory: Any = None) -> Draft[Stage
     return replace(draft, tested={i: f"{text} (level 1e-6)" for i, text in tested.items()})
 
 
-def _answers(draft: Draft[Stage], asked: list[int], memory: Any) -> Iterator[_Answer]:
+def _answers(draft: Draft[Stage], asked: list[int], memory: Any, file: str | None) -> Iterator[_Answer]:
     """What each body of evidence says of the assumptions at ``asked``."""
     from dpspec.compiler import samples
 
@@ -53,9 +54,9 @@ def _answers(draft: Draft[Stage], asked: list[int], memory: Any) -> Iterator[_An
     sources: list[tuple[str, Callable[[], Any]]] = []
     if a.simulate and "n" in draft.facts:
         sources.append((_key(draft), lambda: samples.of_law(draft)))
-    for what, fingerprint in samples.public_sources(draft, memory):
+    for what, fingerprint in samples.public_sources(draft, memory, file):
         key = f"{what} {fingerprint}{_key(draft)}{a.data.model_dump_json()}{a.privacy.attribute}" if fingerprint else ""
-        sources.append((key, lambda what=what: samples.of_public(draft, what, memory)))  # type: ignore[misc]
+        sources.append((key, lambda what=what: samples.of_public(draft, what, memory, file)))  # type: ignore[misc]
     for key, evidence in sources:
         if not key or key not in _KNOWN:
             try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -110,13 +111,15 @@ def _terms(e: Expr) -> list[Expr]:
 # ----------------------------------------------------------------------------------------------------------- public records
 
 
-def public_sources(draft: Draft[Stage], memory: Any = None) -> Iterator[tuple[str, str]]:
+def public_sources(draft: Draft[Stage], memory: Any = None, file: str | None = None) -> Iterator[tuple[str, str]]:
     """(what, fingerprint) of the public records that there are: the data where they are public, and the x beside private ones. Of what is
-    in memory the fingerprint is empty: nothing about it is kept."""
+    handed over, in memory or as a ``file``, the fingerprint is empty: nothing about it is kept."""
     content = {(f.role, f.path): f.sha256 for f in draft.files}
     data, beside_them = draft.analysis.data, draft.analysis.privacy.public
     source = data.source
-    if data.status == "public":
+    if file is not None:
+        yield "data", ""
+    elif data.status == "public":
         if memory is not None:
             yield "data", ""
         elif isinstance(source, SklearnSource):
@@ -127,13 +130,13 @@ def public_sources(draft: Draft[Stage], memory: Any = None) -> Iterator[tuple[st
         yield "x", found
 
 
-def of_public(draft: Draft[Stage], what: str, memory: Any = None) -> Evidence | None:
+def of_public(draft: Draft[Stage], what: str, memory: Any = None, file: str | None = None) -> Evidence | None:
     """The public records of ``data``, or the public ``x`` beside private ones; None where they cannot be read (who loads them says why) or
     are fewer than :data:`LEAST`."""
     data = draft.analysis.data
     try:
         if what == "data":
-            records, total, where = _public_data(draft, memory)
+            records, total, where = _public_data(draft, memory, file)
         else:
             records, total, where = _public_x(draft)
             data = data.model_copy(update={"domains": tuple(domain for domain in data.domains if domain.variable == "x")})
@@ -152,16 +155,16 @@ def of_public(draft: Draft[Stage], what: str, memory: Any = None) -> Evidence | 
     )
 
 
-def _public_data(draft: Draft[Stage], memory: Any) -> tuple[Records, int, str]:
+def _public_data(draft: Draft[Stage], memory: Any, file: str | None) -> tuple[Records, int, str]:
     from dpspec.data.sources import load, reading_of
     from dpspec.data.stream import of_file
 
     data = draft.analysis.data
-    assert data.status == "public"
+    assert data.status == "public" or file is not None
     base = base_dir(draft.parsed.path)
     told: dict[str, Any] = {"missing": missing(draft), "beside": beside(draft)}
     plain = data.n is not None and not told["beside"] and not any(e.how == "auto" for e in data.encode)
-    if memory is None and isinstance(data.source, CsvSource) and plain:
+    if memory is None and file is None and isinstance(data.source, CsvSource) and plain:
         reading = reading_of(data, values(draft), **told)
         stream = None if reading.long else of_file(local(data.source.path, base), reading, lambda records, _: records)
         rows = None if stream is None else stream.rows()
@@ -176,6 +179,9 @@ def _public_data(draft: Draft[Stage], memory: Any) -> tuple[Records, int, str]:
             y_rows = None if not stream.has_y else np.concatenate([part[2] for part in parts])[order]
             found = Records(np.concatenate([part[1] for part in parts])[order], y_rows, None, stream.mapped)
             return found, rows, data.source.path
+    if file is not None:
+        raw = load(data, data_file=file, base_dir=base, values=values(draft), private=False, counted=False, **told)
+        return _taken(raw.records), raw.records.n, Path(file).name
     raw = load(data, memory=memory, base_dir=base, values=values(draft), private=False, **told)
     where = "memory" if memory is not None else getattr(data.source, "path", "") or getattr(data.source, "name", "")
     return _taken(raw.records), raw.records.n, where

@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any
 
-from dpspec.executor.trial import Cell, CellResult, execute, forget_real
+from dpspec.executor.public import forget_real
+from dpspec.executor.trial import Cell, CellResult, execute
 from dpspec.executor.workers import Execute, begin, cores, one_thread
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
+from dpspec.executor.public import Public
 from dpspec.lang.source import Parsed, parse_expr
 from dpspec.spec.diagnostics import Diagnostic, SpecError
 from dpspec.spec.expr import Expr, NotANumber, Unbound, evaluate
@@ -19,13 +20,14 @@ QUICK_TRIALS = 5
 @dataclass(frozen=True, slots=True)
 class Point:
     """One analysis of the design. ``at``: the varied numbers; ``algorithm``: set when algorithms are compared; ``beside``: the non-private
-    references that run on the same records."""
+    references that run on the same records; ``public``: real records in the place of the spec's, or of some of them."""
 
     index: int
     at: tuple[tuple[str, float], ...]
     algorithm: str | None
     parsed: Parsed
     beside: tuple[str, ...] = ()
+    public: Public | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ def design(
     vary: Mapping[str, Sequence[str]],
     compare: Sequence[str],
     quick: bool,
+    public: Public | None = None,
 ) -> Design:
     """The grid of the spec's ``study`` block with the command's words over it. Raises SpecError for what cannot be varied."""
     a = parsed.analysis
@@ -70,7 +73,7 @@ def design(
             at.append((name, _value(e)))
         for algorithm in compare or (None,):
             final = changed if algorithm is None else _by(changed, algorithm)
-            points.append(Point(len(points), tuple(at), algorithm, replace(parsed, analysis=final), beside))
+            points.append(Point(len(points), tuple(at), algorithm, replace(parsed, analysis=final), beside, public))
     return Design(tuple(points), trials or DEFAULT_TRIALS, seed or 0, tuple(grid))
 
 

@@ -10,17 +10,20 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from dpspec.compiler.draft import Draft
 from dpspec.compiler.files import contents
 from dpspec.compiler.plan import meaning
-from dpspec.executor.design import Design, Point, design
+from dpspec.executor.design import Design, Point, design, refuse, substitute
+from dpspec.executor.public import CONSTANT, Public, forget_real, real_records
 from dpspec.executor.record import StudyResult, environment, write_json
-from dpspec.executor.trial import CONSTANT, Cell, CellResult, compiled, forget_real
+from dpspec.executor.trial import Cell, CellResult, compiled
 from dpspec.executor.workers import Execute, alone, cores, processes
-from dpspec.lang.source import Parsed
+from dpspec.lang.source import Parsed, parse_expr
 from dpspec.spec.diagnostics import SpecError
 from dpspec.tasks.registry import of as task_of
 from dpspec.theory.bounds import BoundValue, best
@@ -65,6 +68,8 @@ def study(
     engine: str = "local",
     scheduler: str | None = None,
     memory: Any = None,
+    data: Path | str | None = None,
+    holdout: Fraction | float | None = None,
     progress: Progress | None = None,
 ) -> StudyResult:
     """Measure the error of every point of the design.
@@ -73,26 +78,35 @@ def study(
     ``until``: go on at each point until half the 95% interval of its mean error is at most this share of the mean, for at least 20
     trials and at most ``trials`` (1000 when left out). ``scheduler``: its address (``engine="dask"``).
     ``out``: where finished cells are kept. ``memory``: (x, y) for a spec ``from memory``. ``progress(what, done, total)`` after each cell.
+    ``data``: a file of public records of the same form, in the place of those of the spec and of its ``simulate`` block; ``holdout``: the
+    share of real records, in (0, 1), that no trial trains on and that errors are measured on too.
 
     Raises SpecError when a point has no plan, or the data are private (DP410); :class:`Interrupted` on Ctrl-C.
     """
     words = {name: tuple(str(v) for v in values) for name, values in (vary or {}).items()}
     if until is not None and trials is None and not quick:
         trials = MOST_TRIALS
-    d = design(parsed, trials=trials, seed=seed, vary=words, compare=compare, quick=quick)
+    public = _public(parsed, data, holdout, memory)
+    d = design(parsed, trials=trials, seed=seed, vary=words, compare=compare, quick=quick, public=public)
+    forget_real()
+    stated: float | None = None
+    if public is not None:
+        stated = float(compiled(d.points[0]).facts.get("n", 0)) or None
+        d = _as_many(d, memory)
     drafts = [compiled(p) for p in d.points]  # every point must have a plan before anything runs
     from dpspec.compiler.measures import choose
     from dpspec.executor.references import check
 
     for made, release in ((draft, r) for draft in drafts for r in draft.releases):
-        choose(release, simulated=bool(made.analysis.simulate))  # every target must be measurable too
-    if memory is not None and parsed.analysis.data.status == "public" and not parsed.analysis.simulate:
-        _held_against(memory, drafts)
+        simulated = bool(made.analysis.simulate) and public is None
+        choose(release, simulated=simulated, held=public is not None and public.holdout > 0)  # every target must be measurable too
+    file = None if public is None else public.path
+    if file is not None or (memory is not None and parsed.analysis.data.status == "public" and not parsed.analysis.simulate):
+        _held_against(memory, file, drafts)
     for p, made in zip(d.points, drafts, strict=True):
         check(made, p.beside)
-    forget_real()
-    data = _data_digest(parsed, memory)
-    points = [_cells(d, point, data) for point in d.points]
+    content = _data_digest(parsed, memory, public)
+    points = [_cells(d, point, content) for point in d.points]
     folder = None if out is None else Path(out) / "cells"
     done: Done = {}
     total = sum(len(cells) for cells in points)
@@ -111,19 +125,20 @@ def study(
     except KeyboardInterrupt:
         interrupted = True
     finished = [_finished(cells, done, until) for cells in points]
-    summary = _result(d, drafts, finished, until)
+    summary = _result(d, drafts, finished, until, stated)
     if interrupted:
         ran = sum(cell.stop - cell.first for cells in points for name, cell in cells if name in done)
         raise Interrupted(summary, ran, len(points) * d.trials)
     return summary
 
 
-def _held_against(memory: Any, drafts: Sequence[Draft]) -> None:
-    """Raise SpecError where public records that were handed over refute an assumption (DP225): plans are made before they are there."""
+def _held_against(memory: Any, file: str | None, drafts: Sequence[Draft]) -> None:
+    """Raise SpecError where public records that were handed over, in memory or as a ``file`` that is not the private one, refute an
+    assumption (DP225): plans are made before they are there."""
     from dpspec.compiler.assumed import held_against_samples
 
     for draft in drafts:
-        held = held_against_samples(draft, memory)
+        held = held_against_samples(draft, memory, file)
         if found := [d for d in held.diagnostics if d.code == "DP225"]:
             raise SpecError(found, path=draft.parsed.path, text=draft.parsed.text)
 
@@ -150,12 +165,53 @@ def _cells(d: Design, point: Point, data: str) -> list[Named]:
     return found
 
 
-def _data_digest(parsed: Parsed, memory: Any) -> str:
+def _public(parsed: Parsed, data: Path | str | None, holdout: Fraction | float | None, memory: Any) -> Public | None:
+    """What the study runs on in the place of the spec's own records; None where nothing was said."""
+    from dpspec.data.files import local
+
+    if data is None and holdout is None:
+        return None
+    share = Fraction(0) if holdout is None else Fraction(str(holdout))
+    if holdout is not None and not 0 < share < 1:
+        refuse(f"{holdout} is no share of the records to hold out", "a number between 0 and 1: --holdout 0.2")
+    if data is None and parsed.analysis.simulate:
+        refuse(
+            "--holdout is for real records: each trial of a data law has fresh ones",
+            "expect a measure on fresh records, as excess-population-risk, or add --data FILE",
+        )
+    if data is not None and memory is not None:
+        refuse("the records come twice: from a file, and from memory", "leave one of them out")
+    return Public(None if data is None else str(local(data).resolve()), share)
+
+
+def _as_many(d: Design, memory: Any) -> Design:
+    """The design at sizes that there are records for: the spec's own n gives way to how many may be trained on, a varied one does not."""
+    points = []
+    for p in d.points:
+        draft = compiled(p)
+        real = real_records(draft, memory, p.public, d.seed)
+        n, most = draft.facts.get("n"), real.available
+        if most < 2:
+            refuse(f"{real.every.n:,} records with {real.every.n - most:,} held out leave {most}", "more records, or a smaller share")
+        if n is not None and n > most and "n" in d.varied:
+            refuse(f"the study varies n up to {int(n):,}, and there are {most:,} public records to train on", f"n of at most {most}")
+        if n is None or n > most:
+            smaller = substitute(p.parsed.analysis, "n", parse_expr(str(most)))
+            p = replace(p, parsed=replace(p.parsed, analysis=smaller))
+        points.append(p)
+    return replace(d, points=tuple(points))
+
+
+def _data_digest(parsed: Parsed, memory: Any, public: Public | None) -> str:
     """The content of real data and of public files, so that kept cells are not taken for those of others."""
-    return "|".join([_data(parsed, memory), *contents(parsed)])
+    from dpspec.data.files import digest
+
+    there = [] if public is None or public.path is None else [digest(Path(public.path), fresh=True)[0]]
+    said = [] if public is None else [str(public.holdout), *there]
+    return "|".join([_data(parsed, memory, public), *contents(parsed), *said])
 
 
-def _data(parsed: Parsed, memory: Any) -> str:
+def _data(parsed: Parsed, memory: Any, public: Public | None) -> str:
     from dpspec.compiler.files import base_dir
     from dpspec.data.files import digest, local
 
@@ -167,7 +223,7 @@ def _data(parsed: Parsed, memory: Any) -> str:
             content.update(np.ascontiguousarray(part.toarray() if hasattr(part, "toarray") else part).tobytes())
         return content.hexdigest()
     path = getattr(parsed.analysis.data.source, "path", None)
-    if parsed.analysis.simulate or path is None:
+    if parsed.analysis.simulate or path is None or (public is not None and public.path is not None):
         return ""
     try:
         return digest(local(path, base_dir(parsed.path)), fresh=True)[0]
@@ -226,7 +282,9 @@ def _kept(folder: Path | None, name: str, cell: Cell) -> CellResult | None:
     return kept if all(len(v) == cell.stop - cell.first for v in kept.errors.values()) else None
 
 
-def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult] | None], until: float | None) -> StudyResult:
+def _result(
+    d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult] | None], until: float | None, stated: float | None
+) -> StudyResult:
     import numpy as np
 
     from dpspec.executor import summary as s
@@ -258,7 +316,9 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
             moved = _enforcement(name, results)
             judged = [e for r in results for e in r.judged.get(name, r.errors[name])]
             room = ROOM * moved["truth_error"] if moved else 0.0
+            elsewhere = point.public is not None and asked.measure(measure).needs == "population"
             unmet, broken = ([u for r in results for u in r.enforcement[name].get(word, ())] for word in ("unmet", "broken"))
+            unmet += ["held-out records are a sample of a law that nobody stated"] if elsewhere else []
             against = s.bound_json(
                 bound, judged, level, room=room, unmet=unmet, broken=broken, trivial=sum(trivial) / len(trivial) if trivial else None
             )
@@ -288,7 +348,10 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
                     "regime_starts": starts,
                     "regime_order": compared is not None and "C" in compared.regime,
                     "outside": list(_outside(compared, draft)),
-                    "touched": _touched(draft, results),
+                    "touched": _touched(draft, point, results),
+                    "records": _records(point, results),
+                    "on_held_out": elsewhere,
+                    "held_out": _held_out(name, measure, results),
                 }
             )
             bounded = tuple(dict.fromkeys(b.measure for b in release.bounds))
@@ -315,7 +378,8 @@ def _result(d: Design, drafts: Sequence[Any], finished: Sequence[list[CellResult
         many, worst = max(n for n, _ in sizes), max(e for _, e in sizes)
         sample = f"measured on {many:,} fresh records of the law or fewer; its standard error is at most {worst:.2g}"
         notes[f"{name}: {measure} is {sample if many else 'in closed form, of the moments of the law'}"] = None
-    notes.update(dict.fromkeys(_changed(d.points[0].parsed.analysis, points)))
+    notes.update(dict.fromkeys(_trained(points, stated)))
+    notes.update(dict.fromkeys(_changed(points)))
     plan = _plan(d.points[0])
     fitted = s.constants(points)
     body = {
@@ -370,12 +434,12 @@ def _outside(bound: BoundValue | None, draft: Any) -> tuple[str, ...]:
     return (*bound.outside, *((f"it begins at n = {bound.least_n:.4g}, C taken as 1",) if early else ()))
 
 
-def _changed(analysis: Any, points: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _changed(points: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Which share of the records each rule of enforcement changed, over the points: a statistic that a release never shows."""
     shares: dict[str, list[tuple[int, int]]] = {}
     for p in points:
         if p["n"]:
-            total = p["n"] * (p["trials"] if analysis.simulate else 1)
+            total = p["records"]["read"] if p["records"] else p["n"] * p["trials"]
             for rule, count in p["touched"].items():
                 shares.setdefault(rule, []).append((count, total))
     for rule, found in shares.items():
@@ -394,10 +458,55 @@ def _changed(analysis: Any, points: Sequence[Mapping[str, Any]]) -> Iterator[str
             yield f"{start} {low:.1%} to {high:.1%} of the records"
 
 
-def _touched(draft: Any, results: Sequence[CellResult]) -> dict[str, int]:
+def _records(point: Point, results: Sequence[CellResult]) -> dict[str, Any] | None:
+    """Of real data: how many records were read, may be trained on, and are held out."""
+    rows = results[0].rows
+    if rows is None:
+        return None
+    where = None if point.public is None or point.public.path is None else Path(point.public.path).name
+    return {"file": where, "read": rows[0], "to_train_on": rows[1], "held_out": rows[2]}
+
+
+def _held_out(name: str, measure: str, results: Sequence[CellResult]) -> dict[str, Any] | None:
+    """Errors on the records that no trial trained on, in the same measure: of the release, of the non-private answer, and of none."""
+    from dpspec.executor.summary import error_json
+
+    if name not in results[0].held:
+        return None
+    errors, reference, trivial = ([e for r in results for e in r.held[name][k]] for k in ("errors", "reference", "trivial"))
+    return {
+        "error": error_json(measure, errors),
+        "reference_error": error_json(measure, reference) if reference else None,
+        "trivial_error": sum(trivial) / len(trivial) if trivial else None,
+    }
+
+
+def _trained(points: Sequence[Mapping[str, Any]], stated: float | None) -> Iterator[str]:
+    """On how many of the real records trials ran, where that is not all of the spec's own."""
+    told: dict[str, None] = {}
+    for p in points:
+        r = p["records"]
+        if r is None or (r["file"] is None and not r["held_out"]):
+            continue
+        of = f"the {r['read']:,} records of {r['file']}" if r["file"] else f"{r['read']:,} records"
+        out = f"; {r['held_out']:,} ({r['held_out'] / r['read']:.1%}) are held out, and no trial trains on them" if r["held_out"] else ""
+        if p["n"] < r["to_train_on"]:
+            told[f"Each trial trains on n = {p['n']:,} of {of}, drawn anew{out}"] = None
+        else:
+            told[f"Every trial trains on the same {p['n']:,} of {of}{out}"] = None
+        if stated is not None and not p["at"].get("n") and p["n"] < stated:
+            told[f"The spec has n = {stated:,.0f}, and there are {p['n']:,} to train on: errors are those of the smaller n"] = None
+        if r["held_out"] and p["on_held_out"]:
+            told[f"{p['release']}: {p['error']['measure']} is measured on the held-out records"] = None
+        elif r["held_out"] and p["held_out"] is None:
+            told[f"{p['release']}: what is released speaks of the records that it was computed from, and is not measured on others"] = None
+    yield from told
+
+
+def _touched(draft: Any, point: Point, results: Sequence[CellResult]) -> dict[str, int]:
     """Records that enforcement changed: over all trials of a data law, once for real data (the same records every time)."""
     found: dict[str, int] = {}
-    for result in results if draft.analysis.simulate else results[:1]:
+    for result in results if draft.analysis.simulate and point.public is None else results[:1]:
         for rule, count in result.touched.items():
             found[rule] = found.get(rule, 0) + count
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,10 @@ from dpspec.compiler.measures import choose
 from dpspec.compiler.plan import meaning
 from dpspec.executor.design import Point
 from dpspec.executor.population import population
-from dpspec.measures.measure import Measure, Trial
+from dpspec.executor.public import Real, named_in, real_records
+from dpspec.measures.measure import Measure, Population, Trial
 from dpspec.spec.diagnostics import Diagnostic, SpecError
-from dpspec.spec.model import MemorySource, as_json
+from dpspec.spec.model import as_json
 from dpspec.tasks.registry import of
 
 #: First word of a noise stream's path. The data laws have streams of their own.
@@ -46,7 +47,9 @@ class CellResult:
     the share of records that it changed in a ``sample`` of the law, and trial by trial its ``bias`` and the standard ``error`` of the
     truth;
     ``unmet``: declared constants that the law contradicts, so that nothing is judged; ``broken``: those that a bound is not accused for;
-    ``beside``: the errors of the references that the study names, by release and reference."""
+    ``beside``: the errors of the references that the study names, by release and reference. ``held``: on records that were held out, the
+    errors of the release, of the non-private answer of the trial and of the one without data; ``rows``: of real data, how many records
+    were read, may be trained on and are held out."""
 
     errors: Mapping[str, tuple[float, ...]]
     reference: Mapping[str, tuple[float, ...]]
@@ -56,6 +59,8 @@ class CellResult:
     judged: Mapping[str, tuple[float, ...]]
     enforcement: Mapping[str, Mapping[str, Any]]
     beside: Mapping[str, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
+    held: Mapping[str, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
+    rows: tuple[int, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -67,6 +72,8 @@ class CellResult:
             "judged": {k: list(v) for k, v in self.judged.items()},
             "enforcement": {k: dict(v) for k, v in self.enforcement.items()},
             "beside": {k: {name: list(e) for name, e in v.items()} for k, v in self.beside.items()},
+            "held": {k: {name: list(e) for name, e in v.items()} for k, v in self.held.items()},
+            "rows": None if self.rows is None else list(self.rows),
         }
 
     @staticmethod
@@ -80,6 +87,8 @@ class CellResult:
             {k: tuple(v) for k, v in body["judged"].items()},
             {k: dict(v) for k, v in body["enforcement"].items()},
             {k: {name: tuple(e) for name, e in v.items()} for k, v in body["beside"].items()},
+            {k: {name: tuple(e) for name, e in v.items()} for k, v in body["held"].items()},
+            None if body["rows"] is None else tuple(body["rows"]),
         )
 
 
@@ -119,60 +128,69 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
     errors: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
     reference: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
     trivial: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
-    measures = {r.release.name: choose(r, simulated=bool(draft.analysis.simulate)) for r in draft.releases}
+    public = cell.point.public
+    simulated = bool(draft.analysis.simulate) and public is None
+    measures = {r.release.name: choose(r, simulated=simulated, held=public is not None and public.holdout > 0) for r in draft.releases}
     touched: dict[str, int] = {}
     problems = [bound_problem(draft, r) for r in draft.releases]
-    real = None if draft.analysis.simulate else _real(draft, memory)
-    fixed: tuple[Any, Mapping[str, Any], Any] | None = None if real is None else (real.records, {}, real.counts)
+    real = None if simulated else real_records(draft, memory, public, cell.seed)
+    size = int(draft.facts["n"]) if "n" in draft.facts else None
+    fixed = real is not None and not real.sampled(size)
+    held: dict[str, _Held] = {}
     solved: dict[str, Any] = {}
     judged: dict[str, list[float]] = {r.release.name: [] for r in draft.releases}
     laws = {r.release.name: _Laws() for r in draft.releases}
     beside: dict[str, dict[str, list[float]]] = {r.release.name: {} for r in draft.releases}
     theirs: dict[str, Mapping[str, Any]] = {}
     for trial in range(cell.first, cell.stop):
-        if fixed is not None:
-            drawn = fixed
+        if real is None:
+            records, truth, counts = _simulated(draft, cell.seed, trial)
         else:
-            drawn = _simulated(draft, cell.seed, trial)
-        records, truth, counts = drawn
+            records, truth, counts = real.training(size, 0 if fixed else trial), {}, real.counts
+        drawn = (cell.seed, trial) if real is None else () if fixed else (size, trial)
         for release, problem in zip(draft.releases, problems, strict=True):
             name = release.release.name
             mine = part_of(draft, release, records)
             estimate = _release(release, problem, in_groups(draft, release, problem, mine, _tickets(cell, trial)), cell, trial)
             task = of(problem.task)
             measure = task.measure(measures[name])
-            if fixed is None or name not in solved:
-                spared = task.spared and fixed is None and measure.needs != "reference" and drawn_again(mine)
+            if not fixed or name not in solved:
+                spared = task.spared and real is None and measure.needs != "reference" and drawn_again(mine)
                 # a stationary point, whose error is 0: shown where it takes no longer than the trial
                 alone = not measure.compared and measure.needs in ("records", "population") and mine.n * mine.d > _SHOWN
-                solved[name] = (None, None) if spared or alone else _reference(mine, problem, release, draft, real, (cell.seed, trial))
+                solved[name] = (None, None) if spared or alone else _reference(mine, problem, release, draft, real, drawn)
             fitted, optimum = solved[name]
             t = task.trial(mine, problem, truth, fitted, optimum)
+            if real is not None and real.held is not None and name not in held:
+                held[name] = _held(release, problem, draft, real)
             if measure.needs == "population":
-                t = replace(t, population=population(draft, release, problem, cell.seed, trial))
-            if fixed is None:
+                fresh = held[name].population if real is not None else population(draft, release, problem, cell.seed, trial)
+                t = replace(t, population=fresh)
+            if real is None:
                 t = laws[name].enforced(draft, release, problem, measure, t, (cell.seed, trial))
             t = replace(t, released={"theta": estimate.theta, **estimate.extras})
             errors[name].append(measure.of(estimate.theta, t))
-            own = None if fixed is None or task.bounded_reference is None else task.bounded_reference(mine, release.tunables or {})
+            own = None if real is None or task.bounded_reference is None else task.bounded_reference(mine, release.tunables or {})
             bounded = t if release.module.CARD.centres else task.bounded(t, own)
             if bounded is not t:
                 judged[name].append(measure.of(estimate.theta, bounded))
-            if measure.needs == "population" and t.population is not None and hasattr(problem.oracle, "value"):
+            if real is None and measure.needs == "population" and t.population is not None and hasattr(problem.oracle, "value"):
                 laws[name].measured(t.population, problem.oracle.value, estimate.theta)
             nothing = task.trivial(problem)
             if nothing is not None:
                 trivial[name].append(measure.of(nothing, t))
-            if fixed is None or name not in theirs:
-                known = _shared(release, draft, real, (cell.seed, trial)) if cell.point.beside else ({}, ())
+            if not fixed or name not in theirs:
+                known = _shared(release, draft, real, drawn) if cell.point.beside else ({}, ())
                 theirs[name] = estimates(release, problem, mine, cell.point.beside, cell.seed, *known)
             for other, found in theirs[name].items():
                 told = replace(t, released={"theta": found.theta, **found.extras})
                 beside[name].setdefault(other, []).append(measure.of(found.theta, told))
             shown = measure.compared or measure.needs in ("records", "population")  # abilities, for one, no reference releases
-            if shown and fitted is not None and (optimum is not None or fixed is None):
+            if shown and fitted is not None and (optimum is not None or real is None):
                 reference[name].append(measure.of(fitted, t))
-        if fixed is None or trial == cell.first:  # generated records count as they are drawn
+            if name in held and measure.needs != "population":
+                held[name].measured(measure, t, nothing)
+        if real is None or trial == cell.first:  # generated records count as they are drawn
             for variable, count in counts.touched.items():
                 touched[variable] = touched.get(variable, 0) + int(count)
     return CellResult(
@@ -184,7 +202,43 @@ def execute(cell: Cell, memory: Any = None) -> CellResult:
         {k: tuple(v) for k, v in judged.items() if v},
         {k: v.to_json() for k, v in laws.items()},
         {k: {other: tuple(e) for other, e in v.items()} for k, v in beside.items()},
+        {k: v.to_json() for k, v in held.items() if v.errors},
+        None if real is None else (real.every.n, real.available, real.every.n - real.available),
     )
+
+
+@dataclass
+class _Held:
+    """What a release is measured against on held-out records, and the errors of the trials there."""
+
+    trial: Trial
+    population: Population
+    says: bool
+    errors: list[float] = field(default_factory=list)
+    reference: list[float] = field(default_factory=list)
+    trivial: list[float] = field(default_factory=list)
+
+    def measured(self, measure: Measure, t: Trial, nothing: Any) -> None:
+        """The same measure on the held-out records, of a trial's release, of its non-private answer and of the one without data."""
+        if not (self.says and measure.transfers):
+            return
+        self.errors.append(measure.of(np.asarray(t.released["theta"]), replace(self.trial, released=t.released)))
+        if t.reference is not None:
+            self.reference.append(measure.of(t.reference, self.trial))
+        if nothing is not None:
+            self.trivial.append(measure.of(nothing, self.trial))
+
+    def to_json(self) -> dict[str, tuple[float, ...]]:
+        return {"errors": tuple(self.errors), "reference": tuple(self.reference), "trivial": tuple(self.trivial)}
+
+
+def _held(release: ReleaseDraft, problem: Any, draft: Draft, real: Real) -> _Held:
+    """The held-out records with the non-private answer that they give themselves: what estimates of a mean, a quantile or a least value
+    compare with."""
+    task, records = of(problem.task), real.held
+    fitted, optimum = _reference(records, problem, release, draft, real, ("held",))
+    trial = task.trial(records, problem, {}, fitted, optimum)
+    return _Held(trial, Population(records, lambda: (fitted, optimum)), not task.total(problem))
 
 
 #: Records times coordinates up to which the non-private answer is found where its error is 0 in any case.
@@ -251,9 +305,9 @@ def drawn_again(records: Any) -> bool:
     return bool(8 * records.n * (records.d + 1) > CACHE_BYTES)
 
 
-def _reference(records: Any, problem: Any, release: ReleaseDraft, draft: Draft, real: Real | None, drawn: tuple[int, int]) -> Any:
-    """The non-private reference. On real data it is the same for every budget and algorithm, on simulated ones for those that share a
-    trial's data (``drawn``: its seed and number); it is solved once a process."""
+def _reference(records: Any, problem: Any, release: ReleaseDraft, draft: Draft, real: Real | None, drawn: tuple[Any, ...]) -> Any:
+    """The non-private reference: the same for every budget and algorithm, and for those that share a trial's data (``drawn``: the seed and
+    the number of simulated ones; which sample of real ones, nothing where all are taken). It is solved once a process."""
     asked = of(problem.task)
     tunables: Mapping[str, Any] = release.tunables or {}
     known, key = _shared(release, draft, real, drawn)
@@ -263,28 +317,25 @@ def _reference(records: Any, problem: Any, release: ReleaseDraft, draft: Draft, 
     return known[key]
 
 
-def _shared(release: ReleaseDraft, draft: Draft, real: Real | None, drawn: tuple[int, int]) -> tuple[dict[Any, Any], tuple[Any, ...]]:
+def _shared(release: ReleaseDraft, draft: Draft, real: Real | None, drawn: tuple[Any, ...]) -> tuple[dict[Any, Any], tuple[Any, ...]]:
     """Where what was found on these records is kept, and under which name."""
     task = as_json(release.release.task)
     if real is not None:
-        return real.solved, (task, str(release.release.part), _named_in(task, draft))
+        while len(real.solved) >= _MOST_SOLVED:
+            real.solved.pop(next(iter(real.solved)))
+        return real.solved, (task, str(release.release.part), named_in(task, draft), drawn)
     a = draft.analysis
     text = "\n".join([task, as_json(a.data), str(a.privacy.public), *(as_json(x) for x in (*a.simulate, *a.assume))])
     public = tuple(sorted((k, v) for k, v in draft.facts.items() if k not in ("epsilon", "delta", "rho", "mu")))
     while len(_SOLVED) >= _MOST_SOLVED:
         _SOLVED.pop(next(iter(_SOLVED)))
-    return _SOLVED, (text, str(release.release.part), public, _named_in(text, draft), drawn)
+    return _SOLVED, (text, str(release.release.part), public, named_in(text, draft), drawn)
 
 
 #: References of simulated trials, and what the study names beside them, oldest first: points that vary a budget or compare algorithms see
 #: the same records.
 _SOLVED: dict[Any, Any] = {}
 _MOST_SOLVED = 256
-
-
-def _named_in(text: str, draft: Draft) -> tuple[tuple[str, Any], ...]:
-    """The facts that a piece of the analysis could be reading: those whose name occurs in it."""
-    return tuple(sorted((k, v) for k, v in draft.facts.items() if k in text))
 
 
 def _release(release: ReleaseDraft, problem: Any, records: Any, cell: Cell, trial: int) -> Any:
@@ -298,85 +349,11 @@ def _release(release: ReleaseDraft, problem: Any, records: Any, cell: Cell, tria
     return estimate
 
 
-@dataclass(frozen=True)
-class Real:
-    """Real records as the analysis sees them, with the references that were solved on them. ``memory``: kept alive, as its identity is
-    part of the key."""
-
-    records: Any
-    counts: Any
-    memory: Any
-    solved: dict[Any, Any]
-
-
-#: The real records of the last study in this process. Points that vary a budget share them.
-_REAL: dict[Any, Real] = {}
-
-
 def _tickets(cell: Cell, trial: int) -> Any:
     """By which groups of a unit are chosen: of the study's own seed."""
     from dpspec.privacy.noise import StudyNoise
 
     return StudyNoise(cell.seed, "groups", trial)
-
-
-def forget_real() -> None:
-    """Files may have changed since the last study."""
-    _REAL.clear()
-
-
-def _real(draft: Draft, memory: Any) -> Real:
-    from dpspec.compiler.files import base_dir
-    from dpspec.data.sources import load
-    from dpspec.executor.bind import beside, enforced, missing, of_units, public_records, values
-    from dpspec.privacy.noise import StudyNoise
-
-    data = draft.analysis.data
-    if data.status != "public":
-        raise SpecError(
-            [
-                Diagnostic(
-                    "DP410",
-                    "error",
-                    "the data are private, and a study measures true errors, which is a release of its own",
-                    "add a `simulate` block with a data law, or mark the data `public` if they are",
-                    draft.span("data"),
-                )
-            ],
-            path=draft.parsed.path,
-            text=draft.parsed.text,
-        )
-    if data.source is None or (isinstance(data.source, MemorySource) and memory is None):
-        raise SpecError(
-            [Diagnostic("DP410", "error", "there is neither a data law nor data", "add a `simulate` block", draft.span("data"))],
-            path=draft.parsed.path,
-            text=draft.parsed.text,
-        )
-    text = as_json(data)
-    key = (text, str(draft.analysis.privacy.public), _named_in(text, draft), draft.parsed.path, id(memory), beside(draft))
-    if key in _REAL:
-        return _REAL[key]
-    base = base_dir(draft.parsed.path)
-    raw = load(data, memory=memory, base_dir=base, values=values(draft), private=False, missing=missing(draft), beside=beside(draft))
-    records, counts = enforced(draft, public_records(draft, raw, base))
-    counts.touched.update(dict.fromkeys((f"{CONSTANT}{name}" for name in _levelled(draft, raw, records)), records.n))
-    records = of_units(draft, records, StudyNoise(0, "units"), counts)
-    _REAL.clear()
-    _REAL[key] = Real(records, counts, memory, {})
-    return _REAL[key]
-
-
-#: Of a column that is one number in every record after encoding and enforcement, before its name: what :class:`CellResult` counts it as.
-CONSTANT: Final = "column "
-
-
-def _levelled(draft: Draft, raw: Any, records: Any) -> list[str]:
-    """The columns of numbers that are the same in every record once they are encoded and enforced."""
-    x, data = getattr(records, "x", None), draft.analysis.data
-    if not isinstance(x, np.ndarray) or records.n < 2 or x.shape[1] != len(raw.columns):
-        return []
-    levels = {e.column for e in data.encode if e.how in ("levels", "one-hot")}
-    return [c for j, c in enumerate(raw.columns) if c != "intercept" and c.partition("=")[0] not in levels and np.ptp(x[:, j]) == 0]
 
 
 def _simulated(draft: Draft, seed: int, trial: int) -> tuple[Any, Mapping[str, Any], Any]:

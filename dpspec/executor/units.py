@@ -41,7 +41,8 @@ def groups(units: Codes, keys: Codes, most: int, noise: NoiseSource) -> Codes:
     """The same of the records in at most ``most`` groups of each unit, each group alike however many records it has; a record without a
     key (-1) is in none."""
     there = np.flatnonzero((units >= 0) & (keys >= 0))
-    pairs, at = np.unique(np.column_stack([units[there], keys[there]]), axis=0, return_inverse=True)
+    many = int(keys.max(initial=0)) + 1
+    pairs, at = np.unique(units[there] * many + keys[there], return_inverse=True)
     kept = np.zeros(len(pairs), dtype=bool)
-    kept[_first(pairs[:, 0] if len(pairs) else np.empty(0, dtype=np.int64), most, noise)] = True
+    kept[_first(pairs // many, most, noise)] = True
     return np.asarray(there[kept[np.ravel(at)]], dtype=np.int64)

@@ -94,6 +94,7 @@ class Measure:
     of: Callable[[Array, Trial], float]
     needs: Needs
     compared: bool = True  # whether the ratio to the non-private error says anything: a stationary point has 0 up to its tolerance
+    transfers: bool = True  # whether it says something of an answer and records that it was not found on
 
     @property
     def of_a_law(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -23,6 +24,8 @@ Codes = NDArray[np.int64]
 
 #: Rows that are read at a time.
 ROWS = 1 << 16
+#: Rows whose numbers several passes find in the cache.
+NEAR = 1 << 16
 #: Edges of a histogram that each number is compared with one by one.
 _FEW = 16
 #: Bits of the lower half of a number that is added.
@@ -192,9 +195,15 @@ class Keys:
         """The place of each record's key among :meth:`listed`, -1 where it has none or does not satisfy the conditions."""
         return self._read(records)[0]
 
-    def tally(self, records: Rows) -> tuple[Numbers, Codes, Callable[[Numbers], list[str]]]:
-        """The keys that are there (of declared ones, all), how many records have each, and how keys are written."""
+    def tally(self, records: Rows, each: int = 0) -> tuple[Numbers, Codes, Callable[[Numbers], list[str]]]:
+        """The keys that are there (of declared ones, all), how many records have each, and how keys are written. ``each``: of one unit so
+        many records at most count in one key, where it is not 0."""
         codes, keys, written = self._read(records)
+        said = getattr(records, "words", {}).get(self.unit)
+        if each and said is not None:
+            there = (codes >= 0) & (said[0] >= 0)
+            pairs, rows = np.unique(said[0][there] * keys.size + codes[there], return_counts=True)
+            return self._there(np.bincount(np.repeat(pairs % keys.size, np.minimum(rows, each)), minlength=keys.size), keys, written)
         return self._there(np.bincount(codes[codes >= 0], minlength=keys.size), keys, written)
 
     def units(self, records: Rows) -> tuple[Numbers, Codes, Codes, Callable[[Numbers], list[str]]]:
@@ -205,8 +214,8 @@ class Keys:
         if said is None:  # each record is a unit of its own
             return keys, np.bincount(codes[there], minlength=keys.size), codes, written
         there &= said[0] >= 0
-        pairs = np.unique(np.column_stack([said[0][there], codes[there]]), axis=0)
-        return keys, np.bincount(pairs[:, 1], minlength=keys.size), codes, written
+        pairs = np.unique(said[0][there] * keys.size + codes[there])  # places in two lists: one number each
+        return keys, np.bincount(pairs % keys.size, minlength=keys.size), codes, written
 
     def sums(self, records: Rows, codes: Codes, size: int, numbers: Callable[[Numbers], Codes]) -> Codes:
         """Sums over the records of each key, (width, size); ``numbers`` maps entries of ``of`` to whole numbers below 2^52, (width, rows).
@@ -306,6 +315,24 @@ def entries(column: Column, records: Rows) -> Iterator[Numbers]:
     """The entries of all records, block after block."""
     for x, y in records.blocks(ROWS):
         yield column.entries(x, y)
+
+
+_HELD = threading.local()
+
+
+def room() -> Numbers:
+    """A buffer of NEAR numbers, this thread's own: fresh memory for every block would cost more than a pass over it."""
+    found: Numbers | None = getattr(_HELD, "room", None)
+    if found is None:
+        found = _HELD.room = np.empty(NEAR)
+    return found
+
+
+def pieces(column: Column, x: Any, y: Any) -> Iterator[Numbers]:
+    """What a block holds in this column, unclipped, a few rows at a time: views of the records, not to be written to."""
+    raw = column.raw(x, y)
+    for start in range(0, raw.shape[0], NEAR):
+        yield raw[start : start + NEAR]
 
 
 def values(column: Column, records: Rows) -> Iterator[Numbers]:

@@ -9,9 +9,11 @@ from html import escape
 from typing import Any
 
 from dpspec.report.terminal import (
+    HELD_OUT,
     begins,
     expected_text,
     guarantee_line,
+    held_out_rows,
     influence_line,
     noise_line,
     only,
@@ -266,6 +268,8 @@ def _study(body: Mapping[str, Any]) -> Iterator[str]:
     yield verdicts([*(_guarantee_verdicts(plan) if plan else ()), *_bound_verdicts(body)])
     yield '<ul class="answer">' + "".join(f"<li>{escape(line)}</li>" for line in answers(body)) + "</ul>"
     yield "<h2>Measured error</h2>" + _points_table(body["points"])
+    if held := held_out_rows(body["points"]):
+        yield "<h3>On records that were held out</h3>" + table(HELD_OUT, held, nowrap=True)
     yield from _curves(body)
     yield from _comparisons(body)
     yield "<h2>Rates against theory</h2>" + _rates_table(body)
@@ -389,6 +393,8 @@ def _points_table(points: Sequence[Mapping[str, Any]]) -> str:
         values = [str(p[name]) for p in points]
         if len(set(values)) > 1:
             columns.append((name, values))
+    if len({p["error"]["measure"] for p in points}) > 1:
+        columns.append(("measure", [p["error"]["measure"] for p in points]))
     columns += [(name, [show(p["at"].get(name)) for p in points]) for name in points[0]["at"]]
     if any(_word(p) != "-" for p in points):
         columns.append(("verdict", [_word(p) for p in points]))

@@ -255,6 +255,7 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
     """A study: measured error at each point, with the bound beside it, then rates and the fitted constant."""
     lines = [bold(f"study of plan {study['plan_sha256'][:12]}", color) + f"   seed {study['seed']}", ""]
     rows = []
+    several = len({p["error"]["measure"] for p in study["points"]}) > 1
     for p in study["points"]:
         e, b, ref = p["error"], p["bound"], p.get("reference_error")
         at = ", ".join(f"{k} = {show(v)}" for k, v in p["at"].items())
@@ -267,7 +268,7 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
                 p["algorithm"],
                 at or "as written",
                 str(p["trials"]),
-                f"{e['mean']:.4g}",
+                f"{e['mean']:.4g}" + (f" {e['measure']}" if several else ""),
                 f"[{e['ci95'][0]:.4g}, {e['ci95'][1]:.4g}]",
                 "-" if not ref else f"{ref['mean']:.4g}",
                 "-" if not p.get("cost_of_privacy") else f"x {times(p['cost_of_privacy']['ratio'])}",
@@ -275,7 +276,7 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
                 holds,
             ]
         )
-    measure = study["points"][0]["error"]["measure"] if study["points"] else "error"
+    measure = study["points"][0]["error"]["measure"] if study["points"] and not several else "error"
     head = ["release", "algorithm", "at", "trials", f"mean {measure}", "95% interval", "non-private", "cost", "bound", "verdict"]
     lines += table(head, rows)
     for p in study["points"]:
@@ -293,6 +294,8 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
             interval = f"[{found['ci95'][0]:.4g}, {found['ci95'][1]:.4g}]"
             where = f"{p['release']}, {p['algorithm']}" + (f", {at}" if at else "")
             lines += ["", f"beside {where}: {name}, not private, has {found['mean']:.4g} {interval}"]
+    if held := held_out_rows(study["points"]):
+        lines += ["", "on records that were held out:", *table(HELD_OUT, held)]
     for note in study.get("notes", []):
         lines.append("")
         lines += textwrap.wrap(note, WIDTH)
@@ -332,6 +335,23 @@ def study_text(study: Mapping[str, Any], *, color: bool = False) -> str:
         fit = f"{c['value']:.4g}, 95% interval [{c['ci95'][0]:.4g}, {c['ci95'][1]:.4g}]"
         lines += ["", f"constant of the order bound of {c['algorithm']}, {c['expression']}: {fit}"]
     return "\n".join(lines)
+
+
+HELD_OUT = ("release", "algorithm", "at", "mean error", "95% interval", "non-private", "without data")
+
+
+def held_out_rows(points: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """A row for each point that was measured on held-out records too."""
+    rows: list[tuple[str, ...]] = []
+    for p in points:
+        if (h := p.get("held_out")) is None:
+            continue
+        e, ref, none = h["error"], h["reference_error"], h["trivial_error"]
+        at = ", ".join(f"{k} = {show(v)}" for k, v in p["at"].items()) or "as written"
+        around = f"[{e['ci95'][0]:.4g}, {e['ci95'][1]:.4g}]"
+        others = ("-" if ref is None else f"{ref['mean']:.4g}", "-" if none is None else f"{none:.4g}")
+        rows.append((p["release"], p["algorithm"], at, f"{e['mean']:.4g} {e['measure']}", around, *others))
+    return rows
 
 
 def theory_text(theory: Mapping[str, Any], *, color: bool = False) -> str:

@@ -79,8 +79,9 @@ CODES: dict[str, Code] = {
     "DP410": Code(
         title="Measured studies need a data law or public data",
         explanation=(
-            "`study` measures true errors, which is a release of its own. It therefore runs on a `simulate` law, or on data that the spec "
-            "marks `public`; it refuses private data."
+            "`study` measures true errors, which is a release of its own. It therefore runs on a `simulate` law, on data that the spec "
+            "marks `public`, or on public records of the same form (`--data FILE`); it refuses private data, and a file that is the "
+            "private one."
         ),
     ),
     "DP411": Code(

@@ -121,15 +121,16 @@ _CURVES: dict[str, Callable[..., Vector]] = {
 
 
 def _one_less_expit(z: Vector) -> Vector:
-    """expit(-z) without turning a sign twice."""
+    """expit(-z) without turning a sign twice, in the place of ``z`` where that is an array."""
     with np.errstate(over="ignore"):
-        e = np.exp(z)
+        e = np.asarray(np.exp(z, out=z) if z.ndim else np.exp(z))
     e += 1.0
-    out: Vector = 1.0 / e
+    out: Vector = np.reciprocal(e, out=e)
     return out
 
 
-#: f of the named losses whose values are asked for at many points, as f' in :mod:`dpspec.numeric.slopes`.
+#: f of the named losses whose values are asked for at many points, as f' in :mod:`dpspec.numeric.slopes`. Their argument is nobody else's
+#: and may be overwritten.
 _VALUES: dict[str, Callable[..., Vector]] = {
     "logistic": lambda z: np.logaddexp(0.0, -z),
     "sigmoid": lambda z: _one_less_expit(z),

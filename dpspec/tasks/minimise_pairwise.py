@@ -478,7 +478,7 @@ def labelled(loss: Any) -> bool:
     return not names(loss).isdisjoint(("y1", "y2", *LOSSES)) or any(isinstance(e, Call) and e.function in LOSSES for e in walk(loss))
 
 
-REGRET: Final = Measure("regret", regret, "records")
+REGRET: Final = Measure("regret", regret, "records", transfers=False)
 AUC_ERROR: Final = Measure("auc-error", auc_error, "records")
 
 TASK = Task(

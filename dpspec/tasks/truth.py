@@ -179,7 +179,10 @@ TASK = Task(
     name="truth",
     serves=lambda node: isinstance(node, Infer),
     words=("infer",),
-    measures=(Measure("label-error", label_error, "law"), Measure("ability-error", ability_error, "law", compared=False)),
+    measures=(
+        Measure("label-error", label_error, "law", transfers=False),
+        Measure("ability-error", ability_error, "law", compared=False, transfers=False),
+    ),
     assumes=ASSUMED,
     facts=facts,
     check=check,

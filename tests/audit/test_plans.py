@@ -770,3 +770,22 @@ def test_sentences_about_attackers_speak_of_what_the_plan_protects(old: str) -> 
     body["guarantee"]["protects"] = body["schedule"]["protects"] = "labels"
     body["risk"] = [s.replace("finds a member", f"recognises {old}") if "label" in old else s for s in body["risk"]]
     assert outcome(body) == ("holds" if "label" in old else "cannot-verify")
+
+
+def test_what_the_command_prints_is_audited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`plan --format json > file` and `plan --out file` have one verdict; an edited budget has none, nor has what nothing looks at."""
+    from tests.cli.call import call
+
+    monkeypatch.chdir(tmp_path)
+    spec = str(ROOT / "specs/statistics/dp-sum.dps")
+    printed = json.loads(call("plan", spec, "--format", "json").stdout)
+    assert "budget" in printed
+    assert audit(printed).verdict == "holds"
+    for number, written in ((1.1, "1"), (1.0, "11/10"), (1.0, "1e9"), (1.0, "1/0"), (1.0, "1" * 5000)):
+        edited = {**printed, "budget": {"epsilon": {"number": number, "exact": written}}}
+        assert audit(edited).verdict != "holds", (number, written)
+    assert audit({**printed, "budget": {"rho": {"number": 1.0, "exact": "1"}}}).verdict != "holds"
+    (tmp_path / "at.json").write_text(call("plan", spec, "--format", "json", "--delta", "1e-6").stdout)
+    got = call("audit", "at.json")
+    assert got.code != 0
+    assert "dpspec plan SPEC --out FILE" in got.stdout + got.stderr

@@ -47,7 +47,7 @@ COMMAND_WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
 OTHERWISE = {"completion", "lsp"}
 #: Options that change what is computed, not what is printed.
 OTHER = {"--seed", "--compare", "--workers", "--engine", "--scheduler", "--trials", "--data", "--to", "--help", "--format", "--as"}
-OTHER |= {"--ledger", "--account", "--fit", "--policy", "--delta", "--measures"}
+OTHER |= {"--ledger", "--account", "--fit", "--policy", "--delta", "--measures", "--holdout"}
 OTHER |= {"--store", "--rounds", "--partial", "--serve", "--malicious"}
 COMMON = ("--quiet", "--verbose", "--no-color")
 

@@ -164,6 +164,21 @@ def test_records_that_are_handed_over_are_looked_at_when_a_study_starts(tmp_path
     assert study(good, memory=x, workers=1).to_json()["points"]
 
 
+def test_a_public_file_in_the_place_of_private_data_is_looked_at_when_a_study_starts(tmp_path: Path) -> None:
+    """`study --data FILE`: never the private file itself, which is refused before a record is read."""
+    write(tmp_path / "data.csv", rows(11, scale=30.0))
+    other = tmp_path / "public.csv"
+    write(other, rows(12))
+    parsed = spec(tmp_path, "eigenvalues in [5, 6] of x", status="private")
+    assert not refuted(parsed)
+    with pytest.raises(SpecError, match=r"public records \(public.csv\) refute `eigenvalues of x`"):
+        study(parsed, data=other, workers=1)
+    with pytest.raises(SpecError, match="DP410"):
+        study(parsed, data=tmp_path / "data.csv", workers=1)
+    good = spec(tmp_path, "eigenvalues in [1, 1] of x", status="private")
+    assert study(good, data=other, workers=1).to_json()["points"]
+
+
 def test_of_public_data_the_mean_loss_is_judged_too(tmp_path: Path) -> None:
     """(y - <w, x>)^2/2 has the Hessian E x x^T = I: 2-strong convexity of the population is false, one half is not."""
     write(tmp_path / "data.csv", rows(7))

@@ -3,7 +3,8 @@
     batch t of the T disjoint ones:  g = robust coordinate means (scale s) of the gradients at w_t;
     v_t = a vertex chosen by the exponential mechanism with the scores -<v, g + lam w_t>;   w_{t+1} = (1 - a_t) w_t + a_t v_t,
 
-t = 0..T-1, from the public point of the set nearest to 0; a_t = 2/(t + 2), or 1/sqrt(T) where the loss is not convex.
+t = 0..T-1, from the public point of the set nearest to 0; a_t = 2/(t + 2), or 1/sqrt(T) where the loss is not convex. What is released is
+the mean of w_A, ..., w_T weighted by their numbers (``tail``: which share of them), or w_T where the loss is not convex.
 
 Sensitivity: a coordinate of g lies in [-cap, cap]*s for one record of m, cap = (2 sqrt(2)/3) erf(sqrt(beta/2)), whatever it holds, so
 under replace-one a score moves by at most max|v|_1 * 2 cap s/m (half of that where a record vanishes). Batches are consecutive rows: a
@@ -12,7 +13,7 @@ record meets one choice, and the whole spends what one choice does (parallel com
 Source: 003, section 4, Algorithm 1, Theorems 1 and 2, Corollary 1 (LASSO: `minimise (<w, x> - y)^2 over ball(l1, 1)`), Theorem 3 (robust
 regression: a loss such as biweight). Differences: the kernel is guarded (numeric.robust); the sensitivity is that of one score, where the
 printed exp(epsilon u/(2 Delta)) has the l1 *diameter* in Delta and the factor 2 as well, twice the noise needed; s, T and the start are
-public numbers.
+public numbers; a mean where the last point is printed: a step moves w by a_t, and the last choices are the least sure.
 
 Bound (convex loss, decreasing steps; F the law's risk with its ridge; E (grad_j)^2 <= tau on the set). By PAC-Bayes (002 equation (36),
 both sides, d T coordinates) and the tail of the exponential mechanism, with probability 1 - zeta every choice is worse than the best one by
@@ -20,7 +21,8 @@ at most
 
     e = Q_1 (tau (1 + 1/beta)/(2 s) + (s/m)(beta/2 + log(4 d T/zeta))) + scale (log V + log(2 T/zeta)),
 
-and h_{t+1} <= (1 - a_t) h_t + a_t e + a_t^2 C/2 gives F(w_T) - F* <= 2 C/(T + 2) + e by induction, C the curvature:
+and h_{t+1} <= (1 - a_t) h_t + a_t e + a_t^2 C/2 gives F(w_k) - F* <= 2 C/(k + 2) + e by induction, of the mean with k = A by convexity,
+C the curvature:
 
     C = min(sup|phi''| max_j E x_j^2 Q_1^2, B Q_2^2) + lam Q_2^2,   E <x, u>^2 <= (sum |u_j| (E x_j^2)^(1/2))^2,
 
@@ -86,18 +88,19 @@ CARD = Card(
         ),
         "beta": Tunable("sqrt(2*load)", "least (1 + 1/beta)*(beta/2 + load); 003: O(1)", minimum=0.05, maximum=1e4),
         "s": Tunable(
-            "sqrt(tau*(1 + 1/beta)/2*n/T/(beta/2 + load))/4",
-            "a quarter of what balances the worst truncation and the noise ; 003: O(sqrt(n*epsilon*tau/(T*log(V*d*T/zeta))))",
+            "sqrt(tau*(1 + 1/beta)/2*n/T/(beta/2 + load))/6",
+            "a sixth of what balances the worst truncation and the noise; 003: O(sqrt(n*epsilon*tau/(T*log(V*d*T/zeta))))",
             minimum=1e-100,
             maximum=1e100,
         ),
+        "tail": vertices.tail("1/3"),
     },
     bounds=(
         Bound(
             "excess-population-risk",
             "explicit",
             "upper",
-            "2*K/(T + 2) + W*(tau*(1 + 1/beta)/(2*s) + s/m*(beta/2 + log(4*d*T/zeta))) + scale*(log(V) + log(2*T/zeta))",
+            "2*K/(A + 2) + W*(tau*(1 + 1/beta)/(2*s) + s/m*(beta/2 + log(4*d*T/zeta))) + scale*(log(V) + log(2*T/zeta))",
             "proved",
             FRESH,
             probability="1 - zeta",
@@ -108,6 +111,7 @@ CARD = Card(
                 "W": "the l1 diameter",
                 "V": "number of vertices",
                 "m": "records of a step, floor(n/T)",
+                "A": vertices.AVERAGED,
             },
         ),
         Bound(
@@ -213,18 +217,22 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 
 def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
-    w = constraint_set(p.task.over, p.facts).start(p.d)
+    w, points = constraint_set(p.task.over, p.facts).start(p.d), []
     for step, batch in enumerate(records.rounds(t.T)):
         g = heavy.robust_gradient(batch, w, p, t, batch[0].shape[0]) + p.objective.l2 * w
         v = vertices.nearest(release, p, g, sensitivity(p, t))
         share = 2 / (step + 2) if decreasing(p, t) else 1 / math.sqrt(t.T)
         w = (1 - share) * w + share * v
-    return Estimate(np.asarray(w))
+        points.append(w)
+    return Estimate(vertices.average(points, t) if decreasing(p, t) and _convex(p) else np.asarray(w))
 
 
 def decreasing(p: Problem, t: Tunables) -> bool:
-    assert p.loss is not None
-    return bool(t.steps == "decreasing" or (t.steps == "auto" and p.loss.convex))
+    return bool(t.steps == "decreasing" or (t.steps == "auto" and _convex(p)))
+
+
+def _convex(p: Problem) -> bool:
+    return p.loss is not None and bool(p.loss.convex)
 
 
 # --------------------------------------------------------------------------------------------------- what is known beforehand
@@ -248,14 +256,14 @@ def choice_error(p: Problem, t: Tunables, scale: float) -> float:
 def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float]:
     assert p.loss is not None
     C = curvature(p)
-    if not (p.loss.convex and decreasing(p, t) and math.isfinite(C)):
+    if not (_convex(p) and decreasing(p, t) and math.isfinite(C)):
         return {}
-    return {FRESH: 2 * C / (t.T + 2) + choice_error(p, t, calibrated.scale("vertex"))}
+    return {FRESH: 2 * C / (vertices.first(t) + 2) + choice_error(p, t, calibrated.scale("vertex"))}
 
 
 def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
     count, l1, _ = vertices.shape(p)
-    return {FRESH: {"K": curvature(p), "W": 2 * l1, "V": count, "m": p.n // t.T}}
+    return {FRESH: {"K": curvature(p), "W": 2 * l1, "V": count, "m": p.n // t.T, "A": vertices.first(t)}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
@@ -263,7 +271,7 @@ def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
     count, l1, _ = vertices.shape(p)
     C = curvature(p) if math.isfinite(curvature(p)) else t.curvature
     mean = math.sqrt(2 * math.log(2 * p.d) * t.tau * t.T / p.n) + t.tau / (8 * t.s)
-    return float(C / (t.T + 2) + l1 * mean + calibrated.scale("vertex") * math.log(count))
+    return float(C / (vertices.first(t) + 2) + l1 * mean + calibrated.scale("vertex") * math.log(count))
 
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:

@@ -3,14 +3,16 @@
     x~_ij = sign(x_ij) min(|x_ij|, K), y~_i likewise;   g = (1/n) sum x~_i phi'(<x~_i, w_t>, y~_i), phi'(u, y) = c(u - y);
     v_t = a vertex of the ball chosen by the exponential mechanism with the scores -<v, g + lam w_t>;  w_{t+1} = (1 - a_t) w_t + a_t v_t,
 
-a_t = 2/(t + 2), t = 0..T-1, from 0; c = 1 for (<w, x> - y)^2/2 and 2 for (<w, x> - y)^2.
+a_t = 2/(t + 2), t = 0..T-1, from 0; what is released is the mean of w_A, ..., w_T weighted by their numbers (``tail``: which share of
+them), since a step moves w by a_t and the last choices are the least sure; c = 1 for (<w, x> - y)^2/2 and 2 for (<w, x> - y)^2.
 
 Sensitivity: iterates are convex combinations of vertices, so |w|_1 <= r and |<x~, w>| <= r K; slopes are cut at c K (1 + r) in the doubles
 that run, and a record's part of a score is at most c K^2 r (1 + r): 2 c K^2 r (1 + r)/n under replace-one, half of that where a record
 vanishes. NaN counts as 0 before anything else. T choices of bounded range compose exactly.
 
 Source: 003, section 4, Algorithm 2, Theorems 4 and 5. Differences: the score's own sensitivity (printed: with the l1 diameter, twice that),
-exact composition (printed: epsilon/(2 sqrt(2 T log(1/delta))) a choice), any radius, K and T from public numbers with their constants.
+exact composition (printed: epsilon/(2 sqrt(2 T log(1/delta))) a choice), any radius, K and T from public numbers with their constants,
+a mean where the last point is printed.
 
 Bound (E x_j^4 <= M for every j, E y^4 <= M; F the law's risk with its ridge). Gradients are linear in the entries of the mean of z~ z~^T,
 z = (x, y), so one event serves every step: shrinking moves an entry's mean by at most sqrt(2) M/K^2 (Cauchy-Schwarz, Markov), and by
@@ -18,8 +20,11 @@ Bernstein with probability 1 - zeta/2 all (d + 1)^2 entries are within
 
     D = sqrt(2) M/K^2 + sqrt(2 M x/n) + 2 K^2 x/(3 n),  x = log(4 (d + 1)^2/zeta)
 
-of the law's. With the tail of the exponential mechanism F(w_T) - F* <= 2 C/(T + 2) + 2 r c (1 + r) D + scale (log 2d + log(2 T/zeta)) with
-probability 1 - zeta, C = c sqrt(M) (2r)^2 + lam (2r)^2 as E <x, u>^2 <= sqrt(M) |u|_1^2.
+of the law's. With the tail of the exponential mechanism
+
+    F(w_k) - F* <= 2 C/(k + 2) + 2 r c (1 + r) D + scale (log 2d + log(2 T/zeta)) for all k with probability 1 - zeta,
+
+C = c sqrt(M) (2r)^2 + lam (2r)^2 as E <x, u>^2 <= sqrt(M) |u|_1^2, and by convexity the mean is no worse than k = A says.
 """
 
 from __future__ import annotations
@@ -80,24 +85,31 @@ CARD = Card(
             maximum=1e5,
         ),
         "K": Tunable(
-            "(sqrt(2)*M*n/(sqrt(T)*log(4*d*T/zeta)/strength + 2/3*log(4*(d + 1)^2/zeta)))^(1/4)/3",
-            "a third of what balances the worst shrinkage and the noise; 003: (n*epsilon)^(1/4)/T^(1/8)",
+            "(sqrt(2)*M*n/(sqrt(T)*log(4*d*T/zeta)/strength + 2/3*log(4*(d + 1)^2/zeta)))^(1/4)/4",
+            "a quarter of what balances the worst shrinkage and the noise; 003: (n*epsilon)^(1/4)/T^(1/8)",
             minimum=1e-100,
             maximum=1e100,
         ),
+        "tail": vertices.tail("1/6"),
     },
     bounds=(
         Bound(
             "excess-population-risk",
             "explicit",
             "upper",
-            "8*r^2*(c*sqrt(M) + lam)/(T + 2) + 2*r*c*(1 + r)*(sqrt(2)*M/K^2 + sqrt(2*M*x/n) + 2*K^2*x/(3*n)) + "
+            "8*r^2*(c*sqrt(M) + lam)/(A + 2) + 2*r*c*(1 + r)*(sqrt(2)*M/K^2 + sqrt(2*M*x/n) + 2*K^2*x/(3*n)) + "
             "scale*(log(2*d) + log(2*T/zeta))",
             "proved",
             UNIFORM,
             probability="1 - zeta",
             conditions="r the radius, c = sup phi'', x = log(4*(d + 1)^2/zeta), C = 4*r^2*(c*sqrt(M) + lam)",
-            where={"r": "radius of the l1 ball", "c": "sup phi''", "x": "log(4*(d + 1)^2/zeta)", "lam": "the ridge"},
+            where={
+                "r": "radius of the l1 ball",
+                "c": "sup phi''",
+                "x": "log(4*(d + 1)^2/zeta)",
+                "lam": "the ridge",
+                "A": vertices.AVERAGED,
+            },
         ),
         Bound(
             "excess-population-risk",
@@ -190,11 +202,12 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 
 def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Estimate:
-    w, s = np.zeros(p.d), sensitivity(p, t)
+    w, s, points = np.zeros(p.d), sensitivity(p, t), []
     for step in range(t.T):
         v = vertices.nearest(release, p, shrunk_gradient(records, w, p, t) + p.objective.l2 * w, s)
         w = (1 - 2 / (step + 2)) * w + 2 / (step + 2) * v
-    return Estimate(w)
+        points.append(w)
+    return Estimate(vertices.average(points, t))
 
 
 def shrunk_gradient(records: Rows, w: Vector, p: Problem[Objective], t: Tunables) -> Vector:
@@ -226,7 +239,7 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
 def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
     assert p.loss is not None
     x = math.log(4 * (p.d + 1) ** 2 / t.zeta)
-    return {UNIFORM: {"r": vertices.shape(p)[1], "c": p.loss.curve, "x": x, "lam": p.loss.l2}}
+    return {UNIFORM: {"r": vertices.shape(p)[1], "c": p.loss.curve, "x": x, "lam": p.loss.l2, "A": vertices.first(t)}}
 
 
 def predicted(p: Problem, t: Tunables, calibrated: Any) -> float:
@@ -241,7 +254,7 @@ def _value(p: Problem, t: Tunables, scale: float, share: float) -> float:
     D = share * math.sqrt(2) * t.M / t.K**2 + math.sqrt(2 * t.M * x / n) + 2 * t.K**2 * x / (3 * n)
     C = 4 * r**2 * (c * math.sqrt(t.M) + p.loss.l2)
     choice = scale * (math.log(2 * p.d) + math.log(2 * t.T / t.zeta))
-    return float(2 * C / (t.T + 2) * max(share, 0.5) + 2 * r * c * (1 + r) * D + choice)
+    return float(2 * C / (vertices.first(t) + 2) * max(share, 0.5) + 2 * r * c * (1 + r) * D + choice)
 
 
 def published(p: Problem, t: Tunables, budget: Any) -> tuple[Published, ...]:

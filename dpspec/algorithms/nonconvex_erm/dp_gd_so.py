@@ -5,9 +5,10 @@ At w_k, with a noisy gradient g_k and a noisy Hessian H_k, k = 0..T-1, D = 2 R t
     v = -R g_k/|g_k|, c = <g_k, w_k - v>;   where c > alpha/2:   w_{k+1} = w_k + eta (v - w_k),   eta = min(1, c/(M |v - w_k|^2));
     else u = a minimiser of q = (u - w_k)^T H_k (u - w_k) over the ball and <g_k, u - w_k> <= alpha/(72 D^3):
         where q <= -sqrt(rho alpha)/2:   w_{k+1} = w_k + theta (u - w_k),   theta = min(1, -q/(rho |u - w_k|^3));
-        else w_k passes: the first such point is released, and ``found`` = 1.
+        else w_k passes, and the next step is one of the first kind again.
 
-Where none passes the point of the least noisy gap is released, and ``found`` = 0. The programme in u is not convex; over an
+Of the points that pass that of the least noisy gap c is released (``output = first``: the first, and no further step is taken), and
+``found`` = 1. Where none passes it is the point of the least noisy gap, and ``found`` = 0. The programme in u is not convex; over an
 l2 ball with one half-space it has an exact solver (:func:`dpspec.algorithms.second_order.least_quadratic`), over other sets it is
 NP-hard in general, and they are refused.
 
@@ -16,12 +17,14 @@ they compose exactly. Steps of at most 1 from the centre of the ball stay in it,
 
 Source: 000, section 4.3.1, Algorithm 4.3.27, Theorem 4.3.3. Differences: steps by the noisy slope and curvature, no longer than 1 and no
 shorter than those of the proof (alpha/(2 D^2 M); sqrt(alpha/rho)/(2 D^3), printed without rho and with another power of alpha); the
-sensitivity of Hessians (2 sqrt(d) L there); a result when no point passes; an exact solver, Phi = 1.
+sensitivity of Hessians (2 sqrt(d) L there); a result when no point passes; what follows after the first that
+does; an exact solver, Phi = 1.
 
 Descent, re-derived, gamma = sqrt(rho alpha)/2, noise e and E. At |e| D <= alpha/8 <= c/4 a first step lowers F by eta (c - c/4 - c/2), so
 by alpha^2/(16 D^2 M). At |e| D <= gamma^2/(18 rho D^3) and |E| D^2 <= gamma/9, s = |u - w|, a second one lowers it by |q|^3/(rho^2 s^6)
 times 1/2 - 1/6 (remainder) - 1/18 (half-space) - 1/18 (e) - 1/18 (E) = 1/6, so by gamma^3/(6 rho^2 D^6), while theta < 1. So a point that
-passes is met in T >= DF max(16 D^2 M/alpha^2, 48 sqrt(rho) D^6/alpha^1.5) steps.
+passes is met in T >= DF max(16 D^2 M/alpha^2, 48 sqrt(rho) D^6/alpha^1.5) steps; what is said of it holds of every point that passes,
+since no draw of the T exceeds its noise.
 """
 
 from __future__ import annotations
@@ -60,6 +63,7 @@ CARD = Card(
         Need("smooth", "privacy", "every record's Hessian has operator norm at most B"),
         saddles.HESSIAN_LIPSCHITZ,
     ),
+    options={"output": ("least", "first")},
     tunables={
         "strength": saddles.STRENGTH_TUNABLE,
         "smoothness": Tunable("B + lam", "smoothness of F: that of the loss and the ridge weight"),
@@ -74,8 +78,8 @@ CARD = Card(
             maximum=1e12,
         ),
         "T": Tunable(
-            "ceil(max(10, min(64*radius^2*smoothness*gap/alpha^2, 500)))",
-            "steps of alpha^2/(16*D^2*M); at most 500 for cost; 000: O(B*M*sqrt(rho)*D^6/alpha^2)",
+            "ceil(max(10, min(sqrt(sqrt(8)*smoothness*radius*n*strength/(L*d^1.5)), 500)))",
+            "noise of a gradient grows with T, the gap falls faster than 1/T: see the page; 000: O(B*M*sqrt(rho)*D^6/alpha^2)",
             integer=True,
             minimum=1,
             maximum=1e5,
@@ -186,8 +190,12 @@ def run(records: Rows, p: Problem[Objective], t: Tunables, release: Door) -> Est
         u, q = second_order.least_quadratic(H, w, over.radius, g, slack)
         if q <= -enough:
             w = over.project(w + second(t, q, norm(u - w)) * (u - w))
-        elif not found:
-            chosen, found = w, 1
+            continue
+        if not found or (t.output == "least" and slope < least):
+            chosen, least = w, slope
+        found = 1
+        if t.output == "least":
+            w = over.project(w + first(p, slope, norm(v - w)) * (v - w))
     return Estimate(np.asarray(chosen), {"found": found})
 
 

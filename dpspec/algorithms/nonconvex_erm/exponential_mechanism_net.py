@@ -45,9 +45,9 @@ _TESTS = "tests/algorithms/nonconvex/test_exponential_mechanism_net.py::"
 AUDIT_FACTOR: Final = 8
 #: A grid of more points than this is not even counted.
 _HUGE: Final = 1 << 18
-#: Records and points of a block: its margins stay in the cache.
-_ROWS: Final = 512
-_POINTS: Final = 50
+#: Margins of a block, which stay in the cache, and its records: long rows, since each point costs a few calls.
+_NUMBERS: Final = 64_000
+_ROWS: Final = 8000
 #: Distances and differences of penalties are computed in a few steps each, with room.
 _ROUNDED: Final = 1 + 2.0**-40
 
@@ -212,32 +212,30 @@ def schedule(p: Problem, t: Tunables) -> Tree:
 
 def risks(records: Any, f: Objective, points: Vector, start: Vector, low: float, high: float, n: int) -> Vector:
     """(1/n) sum of phi_i(w) - phi_i(w_0) at every point, each cut to [-low, high], shape (N,)."""
-    total, tiles = sums.Sum(len(points)), -(-len(points) // _POINTS)
-    step = -(-len(points) // tiles)
-    columns = [np.ascontiguousarray(points[a : a + step].T) for a in range(0, len(points), step)]
-    room = np.empty((2, _ROWS * step))
+    total, rows = sums.Sum(len(points)), max(1, min(n, _ROWS))
+    parts = np.array_split(points, -(-len(points) * rows // _NUMBERS))
+    room = np.empty((2, rows * len(parts[0])))
     with np.errstate(all="ignore"):
-        for x, y in records.blocks(_ROWS):
-            dense = x if isinstance(x, np.ndarray) else x.toarray()
-            label = y[:, None]
-            before, part = np.array(f.phi(_margins(dense, start[:, None], room), label)), []
-            for own in columns:
-                change = f.phi(_margins(dense, own, room), label)
+        for x, y in records.blocks(rows):
+            features = np.ascontiguousarray((x if isinstance(x, np.ndarray) else x.toarray()).T)
+            before, part = np.array(f.phi(_margins(features, start[None], room), y)), []
+            for own in parts:
+                change = f.phi(_margins(features, own, room), y)
                 change -= before
                 if not (change.min() >= -low and change.max() <= high):  # a NaN fails both
                     change = np.clip(np.where(np.isfinite(change), change, 0.0), -low, high)
-                part.append(change.sum(axis=0))
+                part.append(change.sum(axis=1))
             total.add(np.concatenate(part))
     return total.value / n
 
 
-def _margins(x: Vector, columns: Vector, room: Vector) -> Vector:
-    """<w, x> of every row of x and column, (rows, points), in ``room``: each a function of the two alone, bit for bit, and the dimensions
+def _margins(features: Vector, points: Vector, room: Vector) -> Vector:
+    """<w, x> of every point and record, (points, records), in ``room``: each a function of the two alone, bit for bit, and the dimensions
     are few."""
-    u, more = (v[: len(x) * columns.shape[1]].reshape(len(x), -1) for v in room)
-    np.multiply(x[:, 0, None], columns[0], out=u)
-    for j in range(1, x.shape[1]):
-        u += np.multiply(x[:, j, None], columns[j], out=more)
+    u, more = (v[: len(points) * features.shape[1]].reshape(len(points), -1) for v in room)
+    np.multiply(points[:, 0, None], features[0], out=u)
+    for j in range(1, len(features)):
+        u += np.multiply(points[:, j, None], features[j], out=more)
     return np.asarray(u)
 
 

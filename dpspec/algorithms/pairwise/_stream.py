@@ -74,6 +74,13 @@ EVERY: Final = Tunable(
     integer=True,
     minimum=1,
 )
+#: Where one average is all that is released: few long steps.
+EVERY_OFFLINE: Final = Tunable(
+    "ceil(min(max(64*sqrt(d)*pair_spread/(L*strength), 1), n/5))",
+    "four times what points that are released one by one take, since long steps (shift) leave the start at once; at least 5; 000: 1",
+    integer=True,
+    minimum=1,
+)
 T_1_EARLIER: Final = Tunable(
     "ceil(min(10*every, n/10))",
     "from there on one record moves later gradients by a tenth of its own; 000: max(ceil(16*B^2/alpha^2), 7), which feedback does not need",
@@ -101,12 +108,12 @@ TAIL: Final = Tunable(
 )
 
 
-def shift(strong: str) -> Tunable:
-    """c, for the strong convexity ``strong``, a formula."""
+def shift(strong: str, most: int = 2) -> Tunable:
+    """c, for the strong convexity ``strong``, a formula; first steps are no longer than ``most``/B."""
     noise, pull = f"sqrt({_ENERGY}*n/every)/reach", f"max({strong}, L/(10^9*reach))"
     return Tunable(
-        f"max(1, max(B/2, {noise})/({pull})) else max(1, max(L/(4*reach)*sqrt(n/every), {noise})/({pull}))",
-        "first steps 1/(A*c) of at most 2/B, on which averages of noisy steps rest, and no longer than the noise of Q "
+        f"max(1, max(B/{most}, {noise})/({pull})) else max(1, max(L/({2 * most}*reach)*sqrt(n/every), {noise})/({pull}))",
+        f"first steps 1/(A*c) of at most {most}/B, on which averages of noisy steps rest, and no longer than the noise of Q "
         "of them allows in the set; 000: 0",
         minimum=0.5,
         maximum=1e100,

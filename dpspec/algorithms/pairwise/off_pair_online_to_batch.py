@@ -57,10 +57,10 @@ CARD = Card(
     tunables={
         "reach": _stream.REACH,
         "strength": Tunable(STRENGTH, STRENGTH_SOURCE),
-        "every": _stream.EVERY,
+        "every": _stream.EVERY_OFFLINE,
         "T_1": _stream.T_1_EARLIER,
         "alpha": _stream.ALPHA,
-        "shift": _stream.shift("alpha + lam"),
+        "shift": _stream.shift("alpha + lam", 16),
         "tail": Tunable("1/2", "share of the points after the start phase that is averaged; 000: all iterates", minimum=1e-6, maximum=1.0),
     },
     bounds=(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpspec.algorithms.card import Problem, Tunables
 from dpspec.algorithms.statistics import _noise as noise
-from dpspec.models.columns import ROWS, Column
+from dpspec.models.columns import ROWS, Column, pieces, room
 from dpspec.models.rows import Rows, each
 from dpspec.privacy.mechanisms.cube_norm import CubeNorm
 from dpspec.privacy.mechanisms.discrete import DiscreteGaussian
@@ -50,7 +50,7 @@ def mechanism(p: Problem, t: Tunables, degree: int) -> noise.Noise:
     if hidden(p):
         several = p.rows * k  # a unit's records move the sums one after the other
         return noise.chosen(p, t, CubeNorm(several, size), DiscreteGaussian(several * math.sqrt(size) * (1 + 1e-12), size))
-    euclidean = 2.0 * k if degree == 1 else k * REPLACED + 2  # each of two rounded T_2 is off by at most 1/2, and T_1 too
+    euclidean = 2.0 * k if degree == 1 else k * REPLACED + 2  # each rounded T_2 is off by at most 1/2, and T_1 too
     return noise.chosen(p, t, CubeNorm(2 * k, size), DiscreteGaussian(euclidean, size))
 
 
@@ -58,18 +58,51 @@ def moments(records: Rows, p: Problem[Column], degree: int) -> NDArray[np.int64]
     """The sums, in steps: exact integers."""
     k, column = steps(p), p.oracle
     total = [0] * (degree + 1)
-    middle, half = (column.low + column.high) / 2, (column.high - column.low) / 2
 
     def part(x: Any, y: Any) -> tuple[int, ...]:
-        block = column.entries(x, y)
-        with np.errstate(all="ignore"):  # half of the narrowest interval is 0, and 0/0 counts as the lower end
-            c = np.clip(np.nan_to_num((block - middle) / half, nan=-1.0), -1.0, 1.0)
-        first = int(noise.steps(c * k, 1.0, -k, k).sum())
-        return k * block.size, first, *((int(noise.steps((2 * c * c - 1) * k, 1.0, -k, k).sum()),) if degree == 2 else ())
+        return added(column, x, y, k, degree)
 
     for one in each(records, ROWS, part):
         total = [a + b for a, b in zip(total, one, strict=True)]
     return np.array([noise.cut(v) for v in (total if hidden(p) else total[1:])], dtype=np.int64)
+
+
+def added(column: Column, x: Any, y: Any, k: int, degree: int) -> tuple[int, ...]:
+    """K times how many records a block has, the sums of its T_1 and, for degree 2, of its T_2, in steps: exact integers.
+
+    T_1 is K c, put into [-K, K] and rounded; T_2 is 2 T_1^2/K rounded, less K: whole numbers in [-K, K], each a function of one record, T_1
+    within 1/2 and 2^-20 of the real one, T_2 within as much of the real one at T_1/K. Their sums are exact in doubles, 2^47 at most a
+    piece. What is no number counts as the lower end. Clipping K c is clipping the number, but for a quarter of a step; intervals too narrow
+    or too wide for that in doubles take more passes.
+    """
+    middle, half = (column.low + column.high) / 2, (column.high - column.low) / 2
+    raw = column.raw(x, y)
+    ends = max(abs(column.high - middle - half), abs(middle - column.low - half))
+    if not (1e-250 < half < 1e250 and ends <= 2**-32 * half):
+        with np.errstate(all="ignore"):
+            c = np.clip(np.nan_to_num((column.entries(x, y) - middle) / half, nan=-1.0), -1.0, 1.0)
+        first = int(noise.steps(c * k, 1.0, -k, k).sum())
+        return k * c.size, first, *((int(noise.steps((2 * c * c - 1) * k, 1.0, -k, k).sum()),) if degree == 2 else ())
+    first = second = 0
+    held, per = room(), k / half
+    with np.errstate(all="ignore"):
+        for piece in pieces(column, x, y):
+            w = held[: piece.size]
+            np.subtract(piece, middle, out=w)
+            w *= per
+            np.clip(w, -k, k, out=w)
+            np.rint(w, out=w)
+            one = float(w.sum())
+            if math.isnan(one):  # enforced records hold no NaN; where one does, it is the lower end
+                np.copyto(w, -k, where=np.isnan(w))
+                one = float(w.sum())
+            first += int(one)
+            if degree == 2:
+                np.multiply(w, w, out=w)
+                w *= 2.0 / k
+                np.rint(w, out=w)
+                second += int(w.sum()) - k * piece.size
+    return k * raw.shape[0], first, *((second,) if degree == 2 else ())
 
 
 def in_units(drawn: Any, p: Problem) -> tuple[float, list[float]]:

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from dpspec.algorithms.card import Need, Problem, Source
+from dpspec.models.columns import NEAR, Column, numbers, pieces, room
 from dpspec.privacy.mechanisms.cube_norm import CubeBlocks, CubeNorm
 from dpspec.privacy.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpspec.privacy.mechanisms.staircase import Staircase, tread
@@ -167,6 +168,40 @@ def fine(n: float, size: float) -> float:
 def steps(values: Any, step: float, low: int, high: int) -> Any:
     """Whole numbers of steps, between the ends: a function of one record."""
     return np.clip(np.rint(np.asarray(values) / step), low, high).astype(np.int64)
+
+
+def added(column: Column, x: Any, y: Any, step: float, low: int, high: int) -> int:
+    """The exact sum over a block of the column's numbers in whole steps between the ends, each a function of one record: what is no number
+    counts as the lower end.
+
+    It is ``total(steps(numbers(column, x, y), step, low, high))`` to the last unit, in a third of the passes: every operation on the way
+    rises with the entry, so clipping once, at the end, is clipping each time; a division by a power of two is a product. Sums of whole
+    doubles are exact in any order while none of them leaves 2^53.
+    """
+    factor, offset = column.factor, column.offset
+    even = math.frexp(step)[0] == 0.5 and 1e-250 < factor / step < 1e250 and abs(offset / step) < 1e250
+    if factor <= 0:  # no encoding has one
+        return total(steps(numbers(column, x, y), step, low, high))
+    if even:  # exact quotients
+        factor, offset = factor / step, offset / step
+    fits, found, held = NEAR * max(abs(low), abs(high)) <= 2**53, 0, room()
+    with np.errstate(all="ignore"):
+        for piece in pieces(column, x, y):
+            w = held[: piece.size]
+            np.multiply(piece, factor, out=w)
+            if offset != 0.0:
+                w += offset
+            if not even:
+                w /= step
+            np.rint(w, out=w)
+            np.clip(w, low, high, out=w)
+            part = float(w.sum()) if fits else math.nan
+            if math.isnan(part):  # numbers too large to add as doubles, or no number: enforced records hold none
+                np.copyto(w, low, where=np.isnan(w))
+                found += total(w.astype(np.int64))
+            else:
+                found += int(part)
+    return found
 
 
 def total(whole: Any) -> int:

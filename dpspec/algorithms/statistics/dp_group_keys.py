@@ -9,6 +9,9 @@ Its R records move the T_j by R M in all in l1 (M the largest |step|), and pairs
 where a record is replaced. Mechanism and proof: :class:`dpspec.privacy.mechanisms.keys.KeyedSums`. Names are chosen by units and not by
 rows, since a unit may move a key by R rows and by one unit only.
 
+The names may come from Gaussian noise over a threshold as well (:class:`dpspec.privacy.mechanisms.keys.GaussianKeyedSums`): which noise,
+that whose threshold a key passes with fewer units, is known from the budget and G.
+
 ``naming``, the share of epsilon for names, is 1/2 unless the author says otherwise: no split is best for all records. Source: Desfontaines,
 Voss, Gipson and Mandayam 2022; Hardt and Talwar 2010. Intervals are those of the noise of a key that is named.
 """
@@ -25,12 +28,14 @@ from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.statistics import _grouped as grouped
 from dpspec.algorithms.statistics import _noise as noise
 from dpspec.algorithms.statistics.dp_group_count import CARD as COUNTS
+from dpspec.algorithms.statistics.dp_group_count import OPTION, better
 from dpspec.models.columns import Keys
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows
 from dpspec.privacy.mechanisms.cube_norm import CubeNorm
 from dpspec.privacy.mechanisms.discrete import DiscreteLaplace
-from dpspec.privacy.mechanisms.keys import KeyedSums
+from dpspec.privacy.mechanisms.gaussian_keys import GaussianKeys
+from dpspec.privacy.mechanisms.keys import GaussianKeyedSums, KeyedSums, TruncatedKeys
 from dpspec.privacy.schedule import Draw, Tree
 
 #: For the empirical audit: so many records that a key is named, and a factor at which the noise of the half epsilon shows.
@@ -46,6 +51,7 @@ CARD = Card(
     sources=(*COUNTS.sources, noise.KNORM),
     summary="Names the keys that enough units have, each with a noisy sum or mean of a column; one draw at one (epsilon, delta).",
     needs=(noise.CLIPPED, noise.ONCE),
+    options=OPTION,
     tunables={
         "naming": Tunable("1/2", "the share of epsilon that chooses which keys are named", minimum=0.01, maximum=0.99),
         "step": Tunable("0", "what summed numbers are multiples of, 1 for integers; 0: as fine as n allows", minimum=0.0, maximum=1e100),
@@ -69,7 +75,10 @@ def mechanism(p: Problem, t: Tunables) -> KeyedSums:
     replaced = p.neighbours != "add-remove"
     moved = (2 if replaced else p.rows) * grouped.unit(p, t)
     keys = 2.0 if replaced else float(p.groups)
-    return KeyedSums(moved, keys, 2 if p.task.what == "mean" else 1, math.nextafter(p.facts["delta"], 0.0), float(t.naming))
+    delta, naming = math.nextafter(p.facts["delta"], 0.0), float(t.naming)
+    names = better(TruncatedKeys(keys, delta), GaussianKeys(keys, int(keys), delta), t, p.facts["epsilon"] * naming)
+    kind = GaussianKeyedSums if isinstance(names, GaussianKeys) else KeyedSums
+    return kind(moved, keys, 2 if p.task.what == "mean" else 1, delta, naming)
 
 
 def schedule(p: Problem, t: Tunables) -> Tree:

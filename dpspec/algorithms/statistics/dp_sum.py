@@ -24,7 +24,7 @@ import numpy as np
 from dpspec.algorithms.card import Bound, Card, Problem, Tunable, Tunables
 from dpspec.algorithms.estimate import Estimate
 from dpspec.algorithms.statistics import _noise as noise
-from dpspec.models.columns import ROWS, Column, numbers
+from dpspec.models.columns import ROWS, Column
 from dpspec.models.door import Door
 from dpspec.models.rows import Rows, each
 from dpspec.privacy.mechanisms.discrete import DiscreteGaussian
@@ -119,7 +119,7 @@ def run(records: Rows, p: Problem[Column], t: Tunables, release: Door) -> Estima
     column = p.oracle
 
     def part(x: Any, y: Any) -> int:
-        return noise.total(noise.steps(numbers(column, x, y), s, low, high))
+        return noise.added(column, x, y, s, low, high)
 
     total = sum(each(records, ROWS, part))
     drawn = release.draw("sum", np.array([noise.cut(total)], dtype=np.int64), sensitivity=sensitivity(p, t))

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpspec.privacy.mechanisms import cube_norm
+from dpspec.privacy.mechanisms.gaussian_keys import GaussianKeys, moved, not_counts
 from dpspec.privacy.mechanisms.protocol import Drawn, check_level, check_positive
 from dpspec.privacy.noise import Integers, NoiseSource
 from dpspec.privacy.schedule import Family, Norm
@@ -159,15 +160,7 @@ class TruncatedKeys(Drawn):
 
     def check(self, value: Any) -> str | None:
         """``value``: (2, m), the keys as different numbers and their counts."""
-        array = np.asarray(value)
-        if array.dtype.kind not in "iuf" or array.ndim != 2 or array.shape[0] != 2:
-            return "the value is not a row of keys above a row of counts"
-        if not np.isfinite(array).all():
-            return "the value holds a NaN or an infinity"
-        counts = array[1]
-        if (counts != np.rint(counts)).any() or (counts < 0).any() or (counts > 2.0**52).any():
-            return "a count is not a whole number between 0 and 2^52"
-        return "a key stands twice" if np.unique(array[0]).size != array.shape[1] else None
+        return not_counts(value)
 
     def blind(self, value: Any) -> tuple[Any, Any]:
         """What is drawn in its place is that of no key."""
@@ -175,9 +168,13 @@ class TruncatedKeys(Drawn):
 
     def distance(self, level: float, one: Any, other: Any, slack: float = 0.0) -> float:
         """The sum over keys of how far their counts are apart, infinite where one is by more than ``most``."""
-        first, second = ({float(k): float(c) for k, c in np.asarray(v, dtype=float).T} for v in (one, other))
-        apart = [abs(first.get(k, 0.0) - second.get(k, 0.0)) for k in {*first, *second}]
+        apart = moved(one, other)
         return math.inf if max(apart, default=0.0) > self.most else math.fsum(apart)
+
+    def half(self, level: float) -> float:
+        """About the count at which a key is named half of the time."""
+        k, p = self.reach(level)
+        return k + 1 - p
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> Integers:
         """The noisy count of each key, 0 where it is not published."""
@@ -226,7 +223,7 @@ class KeyedSums(Drawn):
             raise ValueError("delta and the share of epsilon for names lie between 0 and 1")
 
     @property
-    def names(self) -> TruncatedKeys:
+    def names(self) -> TruncatedKeys | GaussianKeys:
         return TruncatedKeys(self.keys, self.delta)
 
     def scale(self, level: float) -> float:
@@ -236,15 +233,12 @@ class KeyedSums(Drawn):
             raise ValueError(f"noise of {found:.3g} in {self.width} coordinates does not fit 64-bit integers")
         return found
 
-    def reach(self, level: float) -> tuple[int, float]:
-        return self.names.reach(level * self.share)
-
     def numbers(self, level: float) -> dict[str, float]:
         named = self.names.numbers(level * self.share)
-        return {"scale": self.scale(level), "names": named["scale"], "reach": named["reach"], "p": named["p"]}
+        return {"scale": self.scale(level), "names": named.pop("scale"), **named}
 
     def spent(self, noise: Mapping[str, float]) -> float:
-        """What the names spend, and sensitivity/b; infinite where the reach does not keep ``delta``."""
+        """What the names spend, and sensitivity/b; infinite where they do not keep ``delta``."""
         if noise["scale"] <= 0:
             raise ValueError("the scale is positive")
         return self.names.spent({**noise, "scale": noise["names"]}) + self.sensitivity / noise["scale"]
@@ -286,3 +280,17 @@ class KeyedSums(Drawn):
         for j in np.flatnonzero(counts):
             numbers[:, j] = array[2:, j].astype(np.int64) + cube_norm.sample(scale, self.width, noise)
         return np.vstack([counts, numbers])
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianKeyedSums(KeyedSums):
+    """The same where the names are those of :class:`GaussianKeys`, at share*epsilon and delta: the better where a unit has many keys."""
+
+    kind: ClassVar[str] = "keys-sums-gaussian"
+    family: ClassVar[Family] = "approx"
+    accountant: ClassVar[str] = "Gaussian threshold and a K-norm"
+    reference: ClassVar[str] = "Wilkins, Kifer, Zhang and Karrer 2024; Hardt and Talwar 2010"
+
+    @property
+    def names(self) -> TruncatedKeys | GaussianKeys:
+        return GaussianKeys(self.keys, int(self.keys), self.delta)

@@ -59,7 +59,8 @@ def test_the_explicit_bound_holds():
     D = math.sqrt(2) * 60 / t.K**2 + math.sqrt(120 * x / n) + 2 * t.K**2 * x / (3 * n)
     choice = c.scale("vertex") * (math.log(6) + math.log(2 * t.T / 0.05))
     bound = module.explicit_bounds(p, t, c)[module.UNIFORM]
-    assert bound == pytest.approx(8 * math.sqrt(60) / (t.T + 2) + 4 * D + choice, rel=1e-9)
+    averaged = t.T - math.ceil(t.T / 6) + 1  # the number of the first point that is averaged
+    assert bound == pytest.approx(8 * math.sqrt(60) / (averaged + 2) + 4 * D + choice, rel=1e-9)
     excess = []
     for seed in range(20):
         data = Records(*student(n, theta, seed, 5.0))

@@ -71,6 +71,32 @@ def test_the_same_draws_are_made_in_either_branch():
         assert np.array_equal(found[0], found[1])
 
 
+def test_of_the_points_that_pass_the_one_of_the_least_gap_is_released():
+    """After one long gradient three points pass, on gradients of length 0.06, 0.01 and 0.03: the first, or the one of the least gap."""
+    gradients = [np.array(g) for g in ((9.0, 0.0), (0.0, 0.06), (0.0, 0.01), (0.0, 0.03))]
+    answers = [v for g in gradients for v in (g, np.eye(2))]
+
+    def released(output: str) -> tuple[np.ndarray, float]:
+        p, t, _ = planned(module, over=BALL, options=f"T = 4, alpha = 0.1, output = {output}")
+        estimate = module.run(sample(60, 2), p, t, answered(answers))
+        return np.asarray(estimate.w), float(estimate.extras["found"])
+
+    p, t, _ = planned(module, over=BALL, options="T = 4, alpha = 0.1")
+    assert t.output == "least"
+    points, R = [np.zeros(2)], 0.5
+    for g in gradients:
+        v = -R * g / np.linalg.norm(g)
+        gap = float(g @ (points[-1] - v))
+        points.append(points[-1] + module.first(p, gap, float(np.linalg.norm(v - points[-1]))) * (v - points[-1]))
+    gaps = [float(g @ w) + R * float(np.linalg.norm(g)) for g, w in zip(gradients, points, strict=False)]
+    assert gaps[0] > 0.05  # alpha/2
+    assert max(gaps[1:]) <= 0.05
+    best = 1 + int(np.argmin(gaps[1:]))
+    assert best > 1
+    assert released("least") == (pytest.approx(points[best]), 1.0)
+    assert released("first") == (pytest.approx(points[1]), 1.0)
+
+
 def test_no_iterate_leaves_the_ball():
     """A small ball, where alpha/(2 D^2 M) and sqrt(alpha/rho)/(2 D^3) exceed 1; steps are cut, and every gradient is asked inside it."""
     p, t, _ = planned(module, over="ball(l2, 1/10)", options="T = 8, alpha = 1")

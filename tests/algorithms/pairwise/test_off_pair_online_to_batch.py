@@ -24,8 +24,8 @@ def test_the_start_phase_is_not_in_the_average():
 
 
 def test_it_costs_what_the_online_method_costs():
-    p, t, calibrated = bound(module, n=400, d=2)
-    other, settings, theirs = bound(on_pair_c, n=400, d=2)
+    p, t, calibrated = bound(module, n=400, d=2, options="every = 20, T_1 = 40")
+    other, settings, theirs = bound(on_pair_c, n=400, d=2, options="every = 20, T_1 = 40")
     assert module.sensitivity(p, t) == on_pair_c.sensitivity(other, settings)
     assert calibrated.scale("gradients") == theirs.scale("gradients")
     assert calibrated.tree.mechanism.count == _stream.blocks(p, t).count
