@@ -14,13 +14,19 @@ Every word that may stand in the `assume` block, from the registry `dpspec/spec/
 ([DP226](diagnostics/DP226.md)). What a word may be said of stands after `of`; without it the first of the list is meant. A card's need
 is met by the word and its target, other spellings and what implies it included.
 
-Status of an assumption in a plan: **proved** by a certificate, **enforced** by the data section or a client, **tested** where the law of
-the `simulate` block does not refute it, **declared** otherwise. What the law refutes is an error in `check` and in `study`
-([DP225](diagnostics/DP225.md)). A test calls a true statement false with probability about 1e-6; not refuted is not proved, and bounds
-go on to say that they hold if it does. An assumption is refuted only if the law as drawn and the records as enforced both contradict it.
+Status of an assumption in a plan: **proved** by a certificate, **enforced** by the data section or a client, **tested** where neither the
+law of the `simulate` block nor public records refute it, **declared** otherwise. What they refute is an error in `check` and in `study`
+([DP225](diagnostics/DP225.md)). Public records are data that the spec calls public (files, scikit-learn's sets, and what a study of
+public data or `study --data` is handed), and the x of `with public x`; of fewer than 200 nothing is said, and of many some 20,000 are
+looked at. Private records never are. A test calls a true statement false with probability about 1e-6 if records are independent draws;
+not refuted is not proved, and bounds go on to say that they hold if it does. That a mean is too small is called later where its numbers
+are so skewed that a few decide it: no sample says what rare large records add. An assumption is refuted only if the records as drawn and
+as enforced both contradict it, and what a sample does not show (the noise of public data, a margin without weights) is not called
+tested.
 A statement about gradients is not tested: its constants are over every w of the set. Statements about a loss that no certificate decides
 are held against the mean loss of the law at weights that are chosen on other records, for losses of one margin. `tests/data/test_refute.py`
-and `tests/data/test_refute_loss.py` hold every procedure against a law on the limit of what is declared (level) and one beyond it (power).
+and `tests/data/test_refute_loss.py` hold every procedure against a law on the limit of what is declared (level) and one beyond it (power);
+`tests/compiler/test_public_refutes.py` does so with files.
 """
 
 

@@ -1,8 +1,10 @@
-"""What the spec's own law says of its assumptions: refuted ones are errors (DP225), the others are ``tested``.
+"""What the spec's own law and public records say of its assumptions: refuted ones are errors (DP225), the others are ``tested``.
 
-An assumption about records is held against a sample of the ``simulate`` block, as it is drawn and as the domains of the data section
-leave it: authors speak of either, so one is false only where both samples refute it. The procedures and their level are in
-:mod:`dpspec.data.refute`. Sample and seed are fixed, so a spec gets the same answer every time; results are kept for the process.
+An assumption about records is held against a sample of the ``simulate`` block, and against public records: data that the spec calls public,
+and the public x beside private ones. Each is looked at as it is drawn or read and as the domains of the data section leave it: authors
+speak of either, so a statement is false only where both refute it. Private records are never looked at. The procedures and their level are
+in :mod:`dpspec.data.refute`, the samples in :mod:`dpspec.compiler.samples`. Samples are fixed, so a spec gets the same answer every time;
+results are kept for the process.
 """
 
 from __future__ import annotations
@@ -10,54 +12,65 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from dpspec.compiler.draft import Draft, Resolved
-from dpspec.spec.assumptions import ASSUMPTIONS, assumed, target
+from dpspec.compiler.draft import Draft, Stage
+from dpspec.spec.assumptions import ASSUMPTIONS, assumed, constants, target
 from dpspec.spec.diagnostics import SpecError
-from dpspec.spec.expr import Bin, Expr, NotANumber, Unbound, evaluate, names
-from dpspec.spec.model import Assumption, Law
+from dpspec.spec.expr import NotANumber, Unbound, evaluate
+from dpspec.spec.model import Assumption
 
-#: Numbers in a sample (records times coordinates), and the most and the fewest records.
-NUMBERS: Final = 2**19
-MOST: Final = 20_000
-FEWEST: Final = 2_000
-_SEED: Final = 20_261_128
-
-Stage = TypeVar("Stage", bound=Resolved)
-_KNOWN: dict[str, tuple[int, Mapping[int, str | None]]] = {}
+#: (who refutes, what was looked at, what an author does about it, the reasons by place: None where it is not refuted)
+_Answer = tuple[str, str, str, Mapping[int, str | None]]
+_KNOWN: dict[str, _Answer | None] = {}
 
 
-def held_against_the_law(draft: Draft[Stage]) -> Draft[Stage]:
-    """The draft with DP225 for each assumption that the law of the ``simulate`` block refutes, and ``tested`` for the others."""
+def held_against_samples(draft: Draft[Stage], memory: Any = None, file: str | None = None) -> Draft[Stage]:
+    """The draft with DP225 for each assumption that the law of the ``simulate`` block or public records refute, and ``tested`` for the
+    others that were looked at. ``memory``: the records of a study of public data ``from memory``; ``file``: public records in the place of
+    those of the spec, which the caller knows not to be the private ones."""
     asked = [i for i, a in enumerate(draft.analysis.assume) if _test(a)]
-    if not asked or not draft.analysis.simulate or "d" not in draft.facts or "n" not in draft.facts or draft.failed:
+    if not asked or "d" not in draft.facts or draft.failed:
         return draft
-    key = _key(draft)
-    if key not in _KNOWN:
-        try:
-            found = _answers(draft, asked)
-        except (SpecError, Unbound, NotANumber, ArithmeticError, ValueError, MemoryError):
-            found = (0, {})  # the laws and the numbers have their own diagnostics
-        while len(_KNOWN) >= 256:
-            _KNOWN.pop(next(iter(_KNOWN)))
-        _KNOWN[key] = found
-    size, answers = _KNOWN[key]
-    tested = {}
-    for i, reason in answers.items():
-        a = draft.analysis.assume[i]
-        if reason is None:
-            tested[i] = f"not refuted on {size:,} draws of the law (level 1e-6)"
+    tested: dict[int, str] = {}
+    for subject, looked, remedy, reasons in _answers(draft, asked, memory, file):
+        for i, reason in reasons.items():
+            a = draft.analysis.assume[i]
+            if reason is None:
+                tested[i] = f"{tested[i]}, nor on {looked}" if i in tested else f"not refuted on {looked}"
+            else:
+                message = f"{subject} `{said(a)}`: {reason} (looked at {looked}; a true statement is refuted with probability 1e-6)"
+                draft = draft.report("DP225", message, path=("assume", i), help=remedy)
+    return replace(draft, tested={i: f"{text} (level 1e-6)" for i, text in tested.items()})
+
+
+def _answers(draft: Draft[Stage], asked: list[int], memory: Any, file: str | None) -> Iterator[_Answer]:
+    """What each body of evidence says of the assumptions at ``asked``."""
+    from dpspec.compiler import samples
+
+    a = draft.analysis
+    sources: list[tuple[str, Callable[[], Any]]] = []
+    if a.simulate and "n" in draft.facts:
+        sources.append((_key(draft), lambda: samples.of_law(draft)))
+    for what, fingerprint in samples.public_sources(draft, memory, file):
+        key = f"{what} {fingerprint}{_key(draft)}{a.data.model_dump_json()}{a.privacy.attribute}" if fingerprint else ""
+        sources.append((key, lambda what=what: samples.of_public(draft, what, memory, file)))  # type: ignore[misc]
+    for key, evidence in sources:
+        if not key or key not in _KNOWN:
+            try:
+                found = _judged(draft, asked, evidence())
+            except (SpecError, Unbound, NotANumber, ArithmeticError, ValueError, MemoryError):
+                found = None  # the laws, the files and the numbers have their own diagnostics
+            while len(_KNOWN) >= 256:
+                _KNOWN.pop(next(iter(_KNOWN)))
+            if key:
+                _KNOWN[key] = found
         else:
-            draft = draft.report(
-                "DP225",
-                f"the law of the simulate block refutes `{said(a)}`: {reason}",
-                path=("assume", i),
-                help="state what the law has, or simulate a law that has it: defaults and bounds rest on the declaration",
-            )
-    return replace(draft, tested=tested)
+            found = _KNOWN[key]
+        if found is not None:
+            yield found
 
 
 def said(a: Assumption) -> str:
@@ -81,43 +94,27 @@ def _key(draft: Draft[Stage]) -> str:
     return text + json.dumps(used, sort_keys=True)
 
 
-def _answers(draft: Draft[Stage], asked: list[int]) -> tuple[int, Mapping[int, str | None]]:
+def _judged(draft: Draft[Stage], asked: list[int], evidence: Any) -> _Answer | None:
     import numpy as np
 
-    from dpspec.data.enforce import enforce
-    from dpspec.data.laws import Simulation
-    from dpspec.data.records import Records
-    from dpspec.data.refute import ON_ROWS, ON_SAMPLE, Sample
+    from dpspec.data.refute import ON_ROWS, ON_SAMPLE
     from dpspec.data.refute_loss import ON_LOSS
 
-    d = int(draft.facts["d"])
-    size = min(MOST, max(FEWEST, NUMBERS // max(d, 1)))
-
-    def drawn(laws: tuple[Law, ...]) -> tuple[Any, Any]:
-        blocks = list(Simulation(laws, draft.facts).checking(_SEED, 0, size))
-        return np.concatenate([x for x, _ in blocks]), None if blocks[0][1] is None else np.concatenate([y for _, y in blocks])
-
-    simulation = Simulation(draft.analysis.simulate, draft.facts)
-    parameters = dict(simulation.trial(_SEED, 0)[1].parameters)
-    x, y = drawn(draft.analysis.simulate)
-    if not np.isfinite(x).all():
-        return size, {}
-    noise_laws = _noise(draft.analysis.simulate)
-    noise = None if noise_laws is None or y is None else drawn(noise_laws)[1]
-    raw = Sample(x, y, parameters, noise)
-    samples = [raw]
-    if any(domain.by is not None for domain in draft.analysis.data.domains):
-        known = {k: v for k, v in draft.facts.items() if k not in ("n", "d")}
-        made, _ = enforce(Records(x.copy(), None if y is None else y.copy()), draft.analysis.data, known)
-        samples.append(Sample(np.asarray(made.x), made.y, parameters, noise))
-
+    if evidence is None:
+        return None
     answers: dict[int, str | None] = {}
     for i in asked:
         a = draft.analysis.assume[i]
-        values = [float(evaluate(e, draft.facts)) for e in (*a.args, *(e for _, e in a.options))]
-        test, of = _test(a), target(assumed(a.name, a.of), a.of)
+        word = assumed(a.name, a.of)
+        stated, wrong = constants(ASSUMPTIONS[word], a.args, a.options)
+        if wrong:  # reported where the constants become facts
+            continue
+        values = [float(evaluate(e, draft.facts)) for e in stated]
+        test, of = _test(a), target(word, a.of)
+        if evidence.only and (of not in evidence.only or test not in ON_ROWS):
+            continue
         reasons = []
-        for sample in samples:
+        for sample in evidence.samples:
             if test in ON_LOSS:
                 reasons += [_call(ON_LOSS[test], c, values) for c in _curves(draft, sample)]
             elif test in ON_SAMPLE:
@@ -126,9 +123,9 @@ def _answers(draft: Draft[Stage], asked: list[int]) -> tuple[int, Mapping[int, s
                 reasons.append(_call(ON_SAMPLE[test], sample, values))
             elif (rows := sample.of(of)) is not None and np.isfinite(rows).all():
                 reasons.append(_call(ON_ROWS[test], rows, values))
-        if reasons and reasons != [_UNFIT] * len(reasons):
+        if reasons and _UNFIT not in reasons:
             answers[i] = None if None in reasons else reasons[0]
-    return size, answers
+    return evidence.subject, evidence.tested, evidence.remedy, answers
 
 
 def _curves(draft: Draft[Stage], sample: Any) -> list[Any]:
@@ -158,27 +155,16 @@ _UNFIT: Final = "?"
 
 
 def _call(test: Callable[..., str | None], rows: Any, values: list[float]) -> str | None:
-    """The test with the declared constants; `_UNFIT` where the author states fewer than it needs."""
+    """The test with the declared constants; `_UNFIT` where the author states fewer than it needs, or the sample does not show the thing."""
     import inspect
+
+    from dpspec.data.refute import Unseen
 
     parameters = list(inspect.signature(test).parameters.values())[1:]
     needed = sum(p.default is inspect.Parameter.empty for p in parameters)
-    return _UNFIT if len(values) < needed else test(rows, *values[: len(parameters)])
-
-
-def _noise(laws: tuple[Law, ...]) -> tuple[Law, ...] | None:
-    """The laws with y replaced by the terms of its law in which no record stands: the noise of ``y = f(<theta, x>) + noise``."""
-    for i, law in enumerate(laws):
-        if law.variable == "y":
-            terms = [e for e in _terms(law.law) if "x" not in names(e)]
-            if not terms or len(terms) == len(_terms(law.law)):
-                return None
-            total = terms[0]
-            for e in terms[1:]:
-                total = Bin("+", total, e)
-            return (*laws[:i], law.model_copy(update={"law": total}), *laws[i + 1 :])
-    return None
-
-
-def _terms(e: Expr) -> list[Expr]:
-    return [*_terms(e.left), *_terms(e.right)] if isinstance(e, Bin) and e.op == "+" else [e]
+    if len(values) < needed:
+        return _UNFIT
+    try:
+        return test(rows, *values[: len(parameters)])
+    except Unseen:
+        return _UNFIT

@@ -2,7 +2,7 @@
 
 resolve    public numbers get their values
 certify    constants of the loss are proved, false claims refused
-assumed    the simulated law is held against the other assumptions, refuted ones refused
+assumed    the other assumptions are held against the simulated law and public records, refuted ones refused
 select     every algorithm is asked; the best that can serve is taken
 calibrate  the noise of the whole analysis is set so that it spends the budget
 bound      the bounds get numbers; the target is met, missed or undecided
@@ -11,7 +11,7 @@ cost       gradients, draws, bits, memory
 
 from __future__ import annotations
 
-from dpspec.compiler.assumed import held_against_the_law
+from dpspec.compiler.assumed import held_against_samples
 from dpspec.compiler.bound import Recompile, Seek, bound, substituted
 from dpspec.compiler.calibrate import calibrate
 from dpspec.compiler.certify import certify
@@ -49,7 +49,7 @@ def compiled(parsed: Parsed, *, least: Seek = "always") -> Draft:
 def _bounded(draft: Draft[Resolved], recompile: Recompile | None, seek: Seek) -> Draft[Resolved]:
     """As far as the bounds, or as far as it goes."""
     known = certify(resolve(draft))
-    asked = select(known if draft.predict_only else held_against_the_law(known))
+    asked = select(known if draft.predict_only else held_against_samples(known))
     chosen = asked.reached(Chosen)
     if chosen is None:
         return asked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -13,11 +13,11 @@ from dpspec.domains.variable import Variable, from_line
 from dpspec.lang.vocabulary import nearest
 from dpspec.numeric.rounding import up
 from dpspec.privacy.calibrated import Budget
+from dpspec.spec.assumptions import ASSUMPTIONS, READ, Assumption, assumed, constants, spellings, target
 from dpspec.spec.diagnostics import SpecError
 from dpspec.spec.expr import Expr, NotANumber, Unbound, evaluate
 from dpspec.spec.model import Ball, Box, Finite, Set
 from dpspec.spec.model import Domain as Stated
-from dpspec.spec.words import ASSUMPTIONS, READ, Assumption, assumed, spellings
 from dpspec.tasks.registry import of, tasks
 
 #: Facts that the compiler derives from enforced domains, constraint sets and certificates. Sensitivities rest on them, so a constant of
@@ -414,6 +414,7 @@ def _declared(draft: Draft[Resolved], facts: dict[str, Number]) -> Draft[Resolve
         of_tasks.update(of(release.task).assumes)
     known = {**ASSUMPTIONS, **of_tasks}
     elsewhere = [word for task in tasks() for word in task.assumes]
+    stated: dict[tuple[str, str | None], int] = {}
     for i, assumption in enumerate(draft.analysis.assume):
         word = assumed(assumption.name, assumption.of)
         if word not in known and word not in elsewhere:
@@ -444,8 +445,24 @@ def _declared(draft: Draft[Resolved], facts: dict[str, Number]) -> Draft[Resolve
                 severity="warning",
             )
             continue
+        if word not in known:
+            continue
         names = known[word].facts
-        values = list(assumption.args) + [e for _, e in assumption.options]
+        about = target(word, assumption.of)
+        if names and (word, about) in stated:
+            first = draft.analysis.assume[stated[word, about]]
+            if first != assumption:
+                what = f"`{word}`" if about is None else f"`{word}` of {about}"
+                draft = draft.report("DP226", f"{what} is stated twice, with other constants", path=("assume", i), help="keep one")
+            continue
+        stated[word, about] = i
+        values, wrong = constants(known[word], assumption.args, assumption.options)
+        if wrong:
+            takes = f"`{word}{known[word].args}`" if known[word].args else "it takes none" if not known[word].most else f"`{word}(number)`"
+            draft = draft.report("DP226", f"`{assumption.name}` {wrong}", path=("assume", i), help=takes)
+            continue
+        if known[word].interval:
+            draft = _ordered(draft, values, facts, i)
         for name, e in zip(names, values, strict=False):
             draft, value = number(draft, e, facts, ("assume", i), what=f"the constant of {assumption.name}")
             if value is None:
@@ -455,11 +472,28 @@ def _declared(draft: Draft[Resolved], facts: dict[str, Number]) -> Draft[Resolve
                     "DP411", f"the constant of {assumption.name} is {float(value):g}; it must be positive", path=("assume", i)
                 )
                 continue
+            if name == "k" and value != int(value):
+                draft = draft.report(
+                    "DP411", f"{assumption.name}({float(value):g}): entries are counted", path=("assume", i), help="a whole number"
+                )
+                continue
             if assumption.name == "moment":  # of one variable, it says nothing of another one's
                 facts[name if assumption.of is None else f"{name}_{assumption.of}"] = value
                 continue
             facts[f"{name}_{assumption.of}" if assumption.of in ("x", "y") else name] = value
             facts.setdefault(name, value)
+    return draft
+
+
+def _ordered(draft: Draft[Resolved], ends: Sequence[Expr], facts: Mapping[str, Number], i: int) -> Draft[Resolved]:
+    """Refuse an interval whose ends are the other way round."""
+    found: list[Number] = []
+    for e in ends:
+        draft, value = number(draft, e, facts, ("assume", i), what="an end of the interval")
+        found += [] if value is None else [value]
+    if len(found) == 2 and found[0] > found[1]:
+        text = f"the interval [{float(found[0]):g}, {float(found[1]):g}] is empty"
+        return draft.report("DP411", text, path=("assume", i), help="the smaller end first")
     return draft
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dpspec.data.refute import STANDARD_ERRORS, Array, _beyond
+from dpspec.data.refute import STANDARD_ERRORS, Array, Unseen, _beyond
 
 #: Directions that weights are sought along, beside the axes.
 DIRECTIONS: Final = 12
@@ -133,14 +133,16 @@ def one_point_convex(curve: Curve, a: float, r: float) -> str | None:
     """<grad F(w), w - w*> >= a |w - w*|^2 for w within r of the law's own w*"""
     star = curve.star
     if star is None or not r > 0:
-        return None
+        raise Unseen
     near = [share * r * u / float(np.linalg.norm(u)) for u in curve.points() if np.linalg.norm(u) > 0 for share in (0.25, 0.99)]
     pairs = [(star, star + u) for u in near if float(np.linalg.norm(star + u)) <= curve.radius]
 
     def above(c: Curve, v: Array, w: Array) -> Array:
         return c.slope_along(w, w - v) - a * float((w - v) @ (w - v))
 
-    return _worst(curve, above, pairs, "the gradient points away from the law's weights, short") if pairs else None
+    if not pairs:
+        raise Unseen
+    return _worst(curve, above, pairs, "the gradient points away from the law's weights, short")
 
 
 def pl(curve: Curve, m: float) -> str | None:

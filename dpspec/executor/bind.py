@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,9 @@ from dpspec.algorithms.card import Problem
 from dpspec.compiler.certify import binding_of, contributions
 from dpspec.compiler.draft import Draft, ReleaseDraft
 from dpspec.compiler.resolve import part_rows
+from dpspec.compiler.samples import beside as beside
+from dpspec.compiler.samples import missing as missing
+from dpspec.compiler.samples import values as values
 from dpspec.data.enforce import enforce
 from dpspec.data.problems import fail
 from dpspec.executor import units
@@ -52,19 +54,6 @@ def public_records(draft: Any, raw: Any, base: Path) -> Any:
     return replace(raw.records, public_x=rows)
 
 
-def missing(draft: Draft) -> bool:
-    """Whether entries of x may be missing: where every question that is asked allows it."""
-    return all(of(r.release.task).missing(r.release.task) for r in draft.releases)
-
-
-def beside(draft: Draft) -> tuple[str, ...]:
-    """Columns of words that the spec names, and that are no features: those of ``group by``, and the one that tells units apart."""
-    source = draft.analysis.data.source
-    features = (*getattr(source, "columns", ()), getattr(source, "target", None), "x", "y")
-    named = (getattr(r.release.task, "group", "") for r in draft.releases)
-    return tuple(dict.fromkeys(name for name in (*named, draft.analysis.data.identified) if name and name not in features))
-
-
 def of_units(draft: Draft, records: Any, noise: NoiseSource, counts: Any = None) -> Any:
     """The records that count where a unit has several: so many rows of each at most (:mod:`dpspec.executor.units`). Records of a data law
     have no identifier, and each is a unit of its own. ``counts``: notes how many records were left out, which only a study may show."""
@@ -92,7 +81,3 @@ def enforced(draft: Draft, records: Any, fresh: bool = False) -> tuple[Any, Any]
     else holds x."""
     apart = draft.analysis.privacy.attribute
     return enforce(records, draft.analysis.data, values(draft), missing=missing(draft), apart=apart, fresh=fresh)
-
-
-def values(draft: Draft) -> Mapping[str, Any]:
-    return {k: v for k, v in draft.facts.items() if k not in ("n", "d")}

@@ -15,6 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from dpspec.compiler.draft import Draft
 from dpspec.compiler.files import contents
 from dpspec.compiler.plan import meaning
 from dpspec.executor.design import Design, Point, design, refuse, substitute
@@ -99,6 +100,9 @@ def study(
     for made, release in ((draft, r) for draft in drafts for r in draft.releases):
         simulated = bool(made.analysis.simulate) and public is None
         choose(release, simulated=simulated, held=public is not None and public.holdout > 0)  # every target must be measurable too
+    file = None if public is None else public.path
+    if file is not None or (memory is not None and parsed.analysis.data.status == "public" and not parsed.analysis.simulate):
+        _held_against(memory, file, drafts)
     for p, made in zip(d.points, drafts, strict=True):
         check(made, p.beside)
     content = _data_digest(parsed, memory, public)
@@ -126,6 +130,17 @@ def study(
         ran = sum(cell.stop - cell.first for cells in points for name, cell in cells if name in done)
         raise Interrupted(summary, ran, len(points) * d.trials)
     return summary
+
+
+def _held_against(memory: Any, file: str | None, drafts: Sequence[Draft]) -> None:
+    """Raise SpecError where public records that were handed over, in memory or as a ``file`` that is not the private one, refute an
+    assumption (DP225): plans are made before they are there."""
+    from dpspec.compiler.assumed import held_against_samples
+
+    for draft in drafts:
+        held = held_against_samples(draft, memory, file)
+        if found := [d for d in held.diagnostics if d.code == "DP225"]:
+            raise SpecError(found, path=draft.parsed.path, text=draft.parsed.text)
 
 
 def _engine(engine: str, workers: int | None, cells: int, memory: Any, scheduler: str | None) -> AbstractContextManager[Execute]:

@@ -6,16 +6,19 @@ that it alone reads (``tasks.protocol.Task.assumes``); they have the same form. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
     """``facts``: the names that its arguments get, for tunables and bounds. ``loss``: a certificate proves or refutes it. ``centred``: it
     says that a mean is 0. ``also``: other words for the same. ``of``: what it may be said of, the one that is meant where ``of`` is left
-    out first; empty where it is said of one thing only and ``of`` adds nothing. ``args``: its arguments as an author writes them.
+    out first; empty where it is said of one thing only and ``of`` adds nothing. ``args``: its arguments as an author writes them
+    (``names``: those that may be given by a word, in order); ``interval``: they are the ends of one.
     ``implies``: words that hold of the same target where it does. ``test``: the procedure of :mod:`dpspec.data.refute` or
     :mod:`dpspec.data.refute_loss` that a simulated law is held against, or empty; of a word that a certificate decides, where it is said
     of the population. ``shown``: how it is proved, or why it is neither proved nor tested."""
@@ -27,9 +30,16 @@ class Assumption:
     also: tuple[str, ...] = ()
     of: tuple[str, ...] = ()
     args: str = ""
+    names: tuple[str, ...] = ()
+    interval: bool = False
     implies: tuple[str, ...] = ()
     test: str = ""
     shown: str = ""
+
+    @property
+    def most(self) -> int:
+        """How many constants it takes."""
+        return max(len(self.facts), self.args.count(",") + 1 if self.args else 0)
 
 
 _RECORDS: Final = ("x", "y", "gradient", "noise", "public")
@@ -86,12 +96,22 @@ ASSUMPTIONS: Final[Mapping[str, Assumption]] = {
         test="sub_exponential",
     ),
     "moment": Assumption(
-        "E |x_j|^p <= t for every coordinate", ("moment_order", "moment_bound"), of=_RECORDS, args="(order p, bound t)", test="moment"
+        "E |x_j|^p <= t for every coordinate",
+        ("moment_order", "moment_bound"),
+        of=_RECORDS,
+        args="(order p, bound t)",
+        names=("order", "bound"),
+        test="moment",
     ),
     "sparse": Assumption("at most k entries are not zero", ("k",), of=("theta", "x", "covariance"), args="(k)", test="sparse"),
     "isotropic": Assumption("the covariance of x is the identity", of=("x",), implies=("eigenvalues",), test="isotropic"),
     "eigenvalues": Assumption(
-        "the covariance of x has its eigenvalues in [a, b]", ("eig_min", "eig_max"), of=("x",), args=" in [a, b]", test="eigenvalues"
+        "the covariance of x has its eigenvalues in [a, b]",
+        ("eig_min", "eig_max"),
+        of=("x",),
+        args=" in [a, b]",
+        interval=True,
+        test="eigenvalues",
     ),
     "eigengap": Assumption(
         "lambda_k - lambda_{k+1} >= g > 0 of the covariance of x", ("gap",), also=("eigen-gap",), of=("x",), args="(g)", test="eigengap"
@@ -112,12 +132,22 @@ ASSUMPTIONS: Final[Mapping[str, Assumption]] = {
     ),
     "rip": Assumption(
         "the design nearly keeps the length of sparse vectors",
-        also=("restricted-isometry", "restricted-eigenvalue"),
+        also=("restricted-isometry",),
         of=("x", "public"),
         args="(delta)",
+        implies=("restricted-eigenvalue",),
         test="rip",
     ),
-    "monotone": Assumption("the link f has its slopes in [a, b], a > 0", ("slope_min", "slope_max"), args="(a, b)", shown=_OPEN),
+    "restricted-eigenvalue": Assumption(
+        "E <w, x>^2 >= m |w|^2 for sparse w",
+        also=("restricted-eigenvalues",),
+        of=("x", "public"),
+        args="(m)",
+        test="restricted_eigenvalue",
+    ),
+    "monotone": Assumption(
+        "the link f has its slopes in [a, b], a > 0", ("slope_min", "slope_max"), args="(a, b)", interval=True, shown=_OPEN
+    ),
     "symmetric": Assumption("x and -x have one law", centred=True, of=("x", "y", "noise"), implies=("centred",), test="symmetric"),
     "centred": Assumption(
         "the mean is 0", centred=True, also=("centered", "zero-mean", "mean-zero"), of=("x", "y", "noise", "gradient"), test="centred"
@@ -125,7 +155,7 @@ ASSUMPTIONS: Final[Mapping[str, Assumption]] = {
 }
 
 #: Words that something reads besides a test: a constant, a certificate, a mean of 0, or the need of a card (a house test compares).
-_OF_CARDS: Final = frozenset(("isotropic", "rsc", "rip", "sparse"))
+_OF_CARDS: Final = frozenset(("isotropic", "rsc", "rip", "restricted-eigenvalue", "sparse"))
 READ: Final = frozenset(word for word, a in ASSUMPTIONS.items() if a.facts or a.loss or a.centred or word in _OF_CARDS)
 
 LOSS_CLAIMS: Final = tuple(word for word, a in ASSUMPTIONS.items() if a.loss)
@@ -137,6 +167,24 @@ def assumed(name: str, of: str | None = None) -> str:
     if name == "bounded" and of == "noise":
         return "noise-bounded"
     return next((word for word, a in ASSUMPTIONS.items() if name == word or name in a.also), name)
+
+
+def constants(a: Assumption, args: Sequence[Value], options: Sequence[tuple[str, Value]]) -> tuple[list[Value], str]:
+    """The constants of a statement in the order of the registry, those given by name included; and what is wrong with them, or nothing."""
+    if len(args) > a.most:
+        return list(args[: a.most]), f"takes {a.most or 'no'} constant{'s' * (a.most != 1)}, and has {len(args)}"
+    found = list(args)
+    rest = dict(options)
+    for name in a.names[len(args) :]:
+        if name not in rest:
+            break
+        found.append(rest.pop(name))
+    if rest:
+        named = next(iter(rest))
+        if named not in a.names:
+            return found, f"has no constant `{named}`"
+        return found, f"has its `{named}` twice, or without `{a.names[len(found)] if len(found) < len(a.names) else named}`"
+    return found, ""
 
 
 def spellings() -> tuple[str, ...]:

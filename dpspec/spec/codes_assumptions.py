@@ -184,18 +184,23 @@ CODES: dict[str, Code] = {
         good="y in {-1, 1} by map(0 -> -1, 1 -> 1)\nminimise logistic",
     ),
     "DP225": Code(
-        "The law refutes the assumption",
-        "Assumptions about records (moments, tails, eigenvalues, sparsity, noise) are the author's word, and defaults and bounds rest on "
-        "them. Where the spec has a simulate block, each is held against a sample of that law, as drawn and as the domains of the data "
-        "section leave it, by a test that calls a true statement false with probability about 1e-6. Both samples refute this one. One that "
-        "is not refuted has the status tested, which proves nothing.",
+        "The law or public data refute the assumption",
+        "Assumptions about records (moments, tails, eigenvalues, sparsity, noise) are the author's word, and defaults and bounds rest "
+        "on them. Each is held against a sample of the law of the simulate block, and against public records: data that the spec calls "
+        "public, and the public x beside private ones. Both are looked at as they are and as the domains of the data section leave "
+        "them, by a test that calls a true statement false with probability about 1e-6 if the records are independent draws. The "
+        "message says who refutes this one, and by what: state what these records have, or mend the law or the file. Records of "
+        "another law than the one that the assumption speaks of do not belong into the spec: algorithms use public records as if they "
+        "were of the law of the private ones. One that is not refuted has the status tested, which proves nothing. Private records are "
+        "never looked at: a message about them would be an answer that no budget covers.",
         bad="eigenvalues in [5, 5] of x   # x ~ normal(0, I)",
         good="eigenvalues in [1, 1] of x",
     ),
     "DP226": Code(
         "Unknown assumption",
-        "The registry of assumptions (docs/assumptions.md) has no such word, or has it of other things: eigenvalues are of x, bounded "
-        "noise is of noise. A word that nothing knows would be passed over, and the author would believe that a bound rests on it.",
+        "The registry of assumptions (docs/assumptions.md) has no such word, or has it of other things (eigenvalues are of x, "
+        "bounded noise is of noise), or with other constants: `centred` takes none, a moment has an order and a bound, and each is "
+        "stated once. What nothing knows would be passed over, and the author would believe that a bound rests on it.",
         bad="assume well-behaved",
         good="assume moment(order 4, bound 3) of x",
     ),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dpspec.compiler.passes import compile_draft
+from dpspec.data.refute import Unseen
 from dpspec.data.refute_loss import ON_LOSS, Curve
 from dpspec.lang.source import parse_text
 from dpspec.spec.assumptions import ASSUMPTIONS
@@ -65,7 +66,8 @@ def test_convexity_without_a_constant() -> None:
 def test_no_case_is_decided_where_the_law_has_no_weights() -> None:
     from dataclasses import replace
 
-    assert ON_LOSS["one_point_convex"](replace(waves(1), star=None), 0.9, 1.0) is None
+    with pytest.raises(Unseen):
+        ON_LOSS["one_point_convex"](replace(waves(1), star=None), 0.9, 1.0)
 
 
 SPEC = """analysis "a"

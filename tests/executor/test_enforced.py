@@ -391,10 +391,16 @@ def test_a_mean_of_0_that_the_law_has_not_is_refused_before_an_error_is_measured
     assert "DP225" in {d.code for d in refused.value.diagnostics}
 
 
-def test_public_records_are_measured_against_their_own_covariance() -> None:
+def test_public_records_are_measured_against_their_own_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the word `centred`, which these records refute, so that the study has to be let through to say by how much it is wrong."""
+    from dpspec.compiler import samples
+
     rng = np.random.default_rng(0)
     x = rng.uniform(0, 1, (20_000, 2))
     text = F14.format(status="public", domain="x in box(-1, 1) by clip", model="central", what="{}", simulate="assume\n  centred of x\n")
+    with pytest.raises(SpecError, match="refute `centred of x`"):
+        study(parsed(text.format("covariance(x)")), workers=1, trials=2, seed=1, memory=(x, None))
+    monkeypatch.setattr(samples, "LEAST", len(x) + 1)
     covariance = study(parsed(text.format("covariance(x)")), workers=1, trials=2, seed=1, memory=(x, None)).body["points"][0]
     moment = study(parsed(text.format("second-moment(x)")), workers=1, trials=2, seed=1, memory=(x, None)).body["points"][0]
     assert covariance["error"]["mean"] == pytest.approx(0.5, abs=0.02)

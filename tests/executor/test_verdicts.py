@@ -1,9 +1,4 @@
-"""Verdicts of small studies that an expert found wrong or empty, one test each.
-
-Elsewhere: a law that contradicts a declaration (tests/compiler/test_assumed.py), a bound judged against the law of the enforced records
-(test_enforced.py), needs matched by word and target (test_assumed.py), numbers of bounds and their expressions
-(tests/theory/test_bounds_of_cards.py), claims of the documents (tests/report/test_reproduction.py).
-"""
+"""Thirteen verdicts of small studies that an expert found wrong or empty, each with the test that asserts the right one."""
 
 from __future__ import annotations
 
@@ -23,6 +18,47 @@ from dpspec.spec.diagnostics import SpecError
 from dpspec.theory.bounds import order
 
 ROOT = Path(__file__).parents[2]
+
+HERE, ASSUMED, ENFORCED = "tests/executor/test_verdicts.py", "tests/compiler/test_assumed.py", "tests/executor/test_enforced.py"
+#: What a study or its plan said, and the test of what it has to say.
+THIRTEEN: dict[str, tuple[str, str]] = {
+    "nothing, of eigenvalues [5, 5] declared for x ~ N(0, I)": (
+        ASSUMED,
+        "test_what_the_law_refutes_is_an_error_in_check_and_study",
+    ),
+    "that y is sub-Gaussian, because x was said to be": (ASSUMED, "test_the_word_for_x_is_none_for_y"),
+    "the theorem for sub-Gaussian y, for heavy-tailed y": (HERE, "test_a_study_compares_with_the_theorem_of_what_was_assumed"),
+    "a rate of n^(-15/34) for every moment": (HERE, "test_a_rate_has_the_exponent_of_the_specs_own_moment"),
+    "better or worse, where the theorem is for epsilon = O(1)": (
+        HERE,
+        "test_outside_of_the_range_of_epsilon_a_rate_is_neither_better_nor_worse",
+    ),
+    "a rate of estimates that are the noise in the unit ball": (HERE, "test_a_saturated_estimate_says_nothing_about_a_rate"),
+    "holds, of bounds above the largest error (ldp-pca, 7 of 9 points)": (
+        HERE,
+        "test_a_bound_above_the_largest_error_is_vacuous_and_not_printed_as_a_guarantee",
+    ),
+    "a guarantee of 2.28 where the weights 0 have log 2": (HERE, "test_mirror_descent_does_not_promise_more_than_w_0_has"),
+    "a guarantee of 257,205 where the weights 0 have 1,470": (
+        HERE,
+        "test_a_bound_of_squared_loss_far_above_what_no_weights_lose_is_vacuous",
+    ),
+    "nothing, of a target in a measure that no study has": (HERE, "test_a_target_in_a_measure_that_no_study_knows_is_an_error"),
+    "VIOLATED, of a true bound, judged against the law before enforcement": (
+        ENFORCED,
+        "test_a_bound_is_judged_against_what_it_bounds",
+    ),
+    "unknown, of a target of dp-gd that fewer records meet": (HERE, "test_a_target_keeps_its_certificate_as_n_grows"),
+    "85.7, by the l2 smoothness, where Frank-Wolfe has the l1 one": (HERE, "test_frank_wolfe_counts_with_the_smoothness_in_l1"),
+}
+
+
+def test_each_of_the_thirteen_has_its_test() -> None:
+    """And no two the same one. The documents' experiments whose verdicts were wrong are in tests/report/test_reproduction.py."""
+    assert len(set(THIRTEEN.values())) == len(THIRTEEN) == 13
+    for file, name in THIRTEEN.values():
+        assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8")
+
 
 SPARSE = """analysis "a"
 data

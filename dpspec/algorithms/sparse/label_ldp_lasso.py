@@ -36,7 +36,7 @@ CARD = Card(
     needs=(
         labels.NEED_Y,
         labels.NEED_X,
-        Need("rip", "utility", "X has restricted eigenvalues bounded from below"),
+        Need("restricted-eigenvalue", "utility", "X has restricted eigenvalues bounded from below"),
         Need("sparse", "utility", "theta has at most k non-zeros"),
     ),
     options={"noise": labels.NOISE},
