@@ -18,6 +18,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -232,30 +233,50 @@ def _held(process: int) -> tuple[float, float]:
     return peak / 1024, sum(int(used[k]) for k in (11, 12)) / os.sysconf("SC_CLK_TCK")
 
 
+#: The command line with cells of one trial, the smallest that there are.
+ONE_TRIAL = "import dpspec.executor.study as s; s.TRIALS_A_CELL = 1; from dpspec.cli.main import main; main()"
+
+
 def cells(count: int, root: Path) -> None:
-    """A study of so many cells of ten trials on a scheduler in a process of its own with two workers, against cells without a scheduler."""
+    """A study of so many cells of one trial on twenty records, kept in a folder as they finish, on a scheduler in a process of its own with
+    two worker processes; against the same cells without a scheduler."""
     env = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as folder:
         spec, cluster = Path(folder) / "cells.dps", Path(folder) / "cluster.py"
         spec.write_text(CELLS, encoding="utf-8")
         cluster.write_text(CLUSTER, encoding="utf-8")
+
+        def words(trials: int, *more: str) -> list[str]:
+            kept = str(Path(folder) / f"{trials}-{len(more)}")
+            start = [sys.executable, "-c", ONE_TRIAL, "study", str(spec), "--seed", "1", "--trials", str(trials), "--quiet", "--out", kept]
+            return [*start, *more]
+
         with subprocess.Popen([sys.executable, str(cluster)], stdout=subprocess.PIPE, text=True, env=env) as scheduler:
             assert scheduler.stdout is not None
             address = scheduler.stdout.readline().strip()
-            before = _held(scheduler.pid)
-            words = [sys.executable, "-m", "dpspec", "study", str(spec), "--seed", "1", "--trials", str(10 * count), "--quiet"]
-            client = measured([*words, "--engine", "dask", "--scheduler", address], root)
-            after = _held(scheduler.pid)
+            before, began = _held(scheduler.pid), time.monotonic()
+            workers = _children(scheduler.pid)
+            client = measured(words(count, "--engine", "dask", "--scheduler", address), root)
+            after, took = _held(scheduler.pid), time.monotonic() - began
+            computed = [_held(child) for child in workers if Path(f"/proc/{child}").exists()]
             scheduler.terminate()
         few = min(count, 500)
-        alone = measured([*words[:-2], str(10 * few), "--quiet", "--workers", "1"], root)
-        start = measured([*words[:-2], "10", "--quiet", "--workers", "1"], root)
-    print(f"{count:.0e} cells: exit {client['code']} {client['said']}")
+        alone = measured(words(few, "--workers", "1"), root)
+        start = measured(words(1, "--workers", "1"), root)
+    print(f"{count:.0e} cells: exit {client['code']} {client['said']}; {took:.0f} s")
     print(
         f"scheduler: {before[0]:.0f} MB at its start, {after[0]:.0f} MB at most; {(after[1] - before[1]) / count * 1e3:.2f} ms CPU a cell"
     )
     print(f"client: {client['mb']:.0f} MB at most, {(client['cpu'] - start['cpu']) / count * 1e3:.2f} ms CPU a cell")
+    for mb, used in computed:
+        print(f"a process below the scheduler: {mb:.0f} MB at most, {used / count * 1e3:.2f} ms CPU a cell of all")
     print(f"without a scheduler: {(alone['cpu'] - start['cpu']) / max(1, few - 1) * 1e3:.2f} ms CPU a cell")
+
+
+def _children(process: int) -> list[int]:
+    """What its threads have started."""
+    lists = (task / "children" for task in Path(f"/proc/{process}/task").iterdir())
+    return [int(child) for found in lists for child in found.read_text(encoding="utf-8").split()]
 
 
 def noise(root: Path) -> None:
