@@ -21,6 +21,7 @@ from dpspec.executor.trial import CONSTANT, Cell, CellResult, compiled, forget_r
 from dpspec.executor.workers import Execute, alone, cores, processes
 from dpspec.lang.source import Parsed
 from dpspec.spec.diagnostics import SpecError
+from dpspec.spec.model import SqlSource
 from dpspec.tasks.registry import of as task_of
 from dpspec.theory.bounds import BoundValue, best
 from dpspec.theory.bounds import order as order_of
@@ -153,6 +154,13 @@ def _data(parsed: Parsed, memory: Any) -> str:
         for part in memory if isinstance(memory, tuple) else (memory,):
             content.update(np.ascontiguousarray(part.toarray() if hasattr(part, "toarray") else part).tobytes())
         return content.hexdigest()
+    if isinstance(parsed.analysis.data.source, SqlSource) and not parsed.analysis.simulate:
+        from dpspec.data.sql import fingerprint
+
+        try:
+            return fingerprint(parsed.analysis.data.source, base_dir(parsed.path))
+        except SpecError:
+            return ""  # as for files
     path = getattr(parsed.analysis.data.source, "path", None)
     if parsed.analysis.simulate or path is None:
         return ""
