@@ -5,6 +5,7 @@
     python -m benchmarks.scale cold
     python -m benchmarks.scale noise
     python -m benchmarks.scale cells [--cells 1e5]
+    python -m benchmarks.scale local [--rows 1e6] [--d 20]
 
 Every figure is of a process of its own (its peak resident memory, user and system time by ``getrusage``), the least of three for the
 commands. ``files`` compares a release with the bare pass that computes the same sums: pyarrow's batches, a float64 matrix, ``x.T @ x``.
@@ -225,6 +226,43 @@ if __name__ == "__main__":
 """
 
 
+LOCAL = """analysis "local"
+
+data
+  n = {n}, d = {d}
+  rank = 2
+  gap = 0.15
+  from "{path}"
+  private, unit person, neighbours replace-one
+
+privacy nldp
+  epsilon = 2, delta = 1e-6
+
+assume
+  eigenvalues in [0.01, 0.21] of x
+
+release components
+  estimate subspace(x, rank)
+  by ldp-pca-gaussian
+"""
+
+
+def local(sizes: list[int], d: int, root: Path) -> None:
+    """A release of ldp-pca: one report of d(d + 1)/2 noisy numbers a user."""
+    import numpy as np
+
+    with tempfile.TemporaryDirectory() as folder:
+        for n in sizes:
+            x = np.random.default_rng(0).normal(size=(n, d)) * 0.1
+            x[:, :2] *= 4.5
+            np.save(Path(folder) / "x.npy", x)
+            spec = Path(folder) / "local.dps"
+            spec.write_text(LOCAL.format(n=n, d=d, path="x.npy"), encoding="utf-8")
+            found = measured([sys.executable, "-m", "dpspec", "run", str(spec), "--quiet"], root)
+            said = "" if found["code"] == 0 else f" exit {found['code']}: {found['said']}"
+            print(f"| ldp-pca-gaussian, n = {n:.0e}, d = {d} | {found['mb']:.0f} MB | {found['cpu']:.1f} s |{said}", flush=True)
+
+
 def _held(process: int) -> tuple[float, float]:
     """The peak of resident memory of a process in MB, and its CPU seconds."""
     lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
@@ -286,7 +324,7 @@ def noise(root: Path) -> None:
 
 def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    ask.add_argument("what", choices=("make", "files", "cold", "noise", "cells"))
+    ask.add_argument("what", choices=("make", "files", "cold", "noise", "cells", "local"))
     ask.add_argument("--rows", default="1e5,1e6")
     ask.add_argument("--d", type=int, default=20)
     ask.add_argument("--root", type=Path, default=ROOT, help="another checkout, to compare with")
@@ -301,6 +339,8 @@ def main() -> None:
     elif found.what == "files":
         with tempfile.TemporaryDirectory() as folder:
             files(sizes, found.d, found.root, found.folder or Path(folder), found.only)
+    elif found.what == "local":
+        local(sizes, found.d, found.root)
     elif found.what == "cells":
         cells(int(float(found.cells)), found.root)
     else:
