@@ -236,7 +236,7 @@ def _column(cells: Sequence[Any], words: bool) -> Any:
     held[:] = cells
     numbers = doubles(held)
     if numbers is not None:
-        return pa.array(numbers, pa.float64(), from_pandas=True)
+        return pa.Array.from_buffers(pa.float64(), len(numbers), [None, pa.py_buffer(numbers)])  # `pa.array` imports pandas
     return pa.array([None if c is None else str(c) for c in cells], pa.string())
 
 
