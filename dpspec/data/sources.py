@@ -19,7 +19,7 @@ import numpy as np
 
 from dpspec.data import answers
 from dpspec.data.files import local
-from dpspec.data.frames import doubles, from_memory, read_file, read_sklearn, unmasked
+from dpspec.data.frames import doubles, from_memory, gathered, read_file, read_sklearn, unmasked
 from dpspec.data.problems import Values, fail, integer, nearest, number, problem
 from dpspec.data.records import Matrix, Records, Vector, Words, is_sparse
 from dpspec.data.tables import Frame, Wanted, require
@@ -288,6 +288,7 @@ def _frame(
     if memory is not None:
         if isinstance(memory, Records):
             memory = {"x": memory.x, "y": memory.y, "public_x": memory.public_x}
+        memory = gathered(memory, wanted)
         width = len(wanted.columns) or wanted.sparse_width if wanted.uncounted else None
         frame = from_memory(memory, width=width, words=beside)
         if frame.matrix is not None and len(wanted.columns) == len(frame.names):  # an array has no names: the spec's, in order

@@ -89,6 +89,11 @@ def study(
     for p, made in zip(d.points, drafts, strict=True):
         check(made, p.beside)
     forget_real()
+    if memory is not None:
+        from dpspec.data.frames import gathered
+        from dpspec.data.tables import Wanted
+
+        memory = gathered(memory, Wanted(private=False))  # a stream can be read once
     data = _data_digest(parsed, memory)
     points = [_cells(d, point, data) for point in d.points]
     folder = None if out is None else Path(out) / "cells"
@@ -143,16 +148,29 @@ def _data_digest(parsed: Parsed, memory: Any) -> str:
     return "|".join([_data(parsed, memory), *contents(parsed)])
 
 
+def _bytes(part: Any) -> bytes:
+    """The content of an array, a sparse matrix, or a table: an array of objects holds addresses, which tell nothing of their content."""
+    import numpy as np
+
+    from dpspec.data.frames import from_memory
+
+    found = part.toarray() if hasattr(part, "toarray") else part
+    if isinstance(found, np.ndarray) and found.dtype.kind in "fiub":
+        return np.ascontiguousarray(found).tobytes()
+    if isinstance(found, (np.ndarray, list)):
+        return repr(np.asarray(found).tolist()).encode()
+    table = from_memory(found).table
+    return repr({name: table.column(name).to_pylist() for name in table.column_names}).encode()
+
+
 def _data(parsed: Parsed, memory: Any) -> str:
     from dpspec.compiler.files import base_dir
     from dpspec.data.files import digest, local
 
     if memory is not None:
-        import numpy as np
-
         content = hashlib.sha256()
         for part in memory if isinstance(memory, tuple) else (memory,):
-            content.update(np.ascontiguousarray(part.toarray() if hasattr(part, "toarray") else part).tobytes())
+            content.update(_bytes(part))
         return content.hexdigest()
     if isinstance(parsed.analysis.data.source, SqlSource) and not parsed.analysis.simulate:
         from dpspec.data.sql import fingerprint
