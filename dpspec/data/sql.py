@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -30,6 +31,8 @@ T = TypeVar("T")
 
 #: Bytes that PostgreSQL's driver gathers before it hands out a batch.
 BATCH_BYTES: Final = 8 << 20
+#: What DuckDB may hold of its file and of a query's intermediate results.
+DUCKDB_MEMORY: Final = "256MB"
 
 #: Column names with a word for those that arrive as text and are numbers; and the Arrow tables of one query.
 Columns: TypeAlias = tuple[tuple[str, str], ...]
@@ -170,6 +173,8 @@ def _duckdb(url: str, base: Path) -> Iterator[Reader]:
         "autoload_known_extensions": "false",
         "python_enable_replacements": "false",
         "threads": "1",
+        "memory_limit": DUCKDB_MEMORY,
+        "temp_directory": tempfile.gettempdir(),  # for what does not fit: a sort, a group
         "lock_configuration": "true",
     }
     with duckdb.connect(str(_place(url, base)), read_only=True, config=settings) as connection:
