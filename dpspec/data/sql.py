@@ -174,10 +174,13 @@ def _duckdb(url: str, base: Path) -> Iterator[Reader]:
         "python_enable_replacements": "false",
         "threads": "1",
         "memory_limit": DUCKDB_MEMORY,
-        "temp_directory": tempfile.gettempdir(),  # for what does not fit: a sort, a group
         "lock_configuration": "true",
     }
-    with duckdb.connect(str(_place(url, base)), read_only=True, config=settings) as connection:
+    place = str(_place(url, base))
+    with (
+        tempfile.TemporaryDirectory() as folder,  # for what does not fit; the one folder that a query may touch, so nothing else lies in it
+        duckdb.connect(place, read_only=True, config={**settings, "temp_directory": folder}) as connection,
+    ):
 
         def asked(query: str) -> Any:
             relation = connection.sql(query)
