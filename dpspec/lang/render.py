@@ -11,7 +11,7 @@ _BOLD, _BLUE, _OFF = "\x1b[1m", "\x1b[1;34m", "\x1b[0m"
 MAX_WIDTH = 160
 #: What stands behind the scheme of an address, and a password behind its name, may be a credential: a line that is shown does not show it,
 #: whatever is wrong with the line.
-_CREDENTIAL = re.compile(r"(?<=://)[^\"\s,]+|(?<=passwd=)[^\"&\s]*|(?<=password=)[^\"&\s]*", re.IGNORECASE)
+_CREDENTIAL = re.compile(r"(?<=://)(?:[^\"]*@)?[^\"\s]*|(?<=passwd=)[^\"&\s]*|(?<=password=)[^\"&\s]*", re.IGNORECASE)
 
 
 def _visible(text: str) -> str:

@@ -215,7 +215,15 @@ def test_a_password_is_in_no_message_about_something_else(tmp_path: Path) -> Non
     address = f'from "postgresql://ada:{SECRET}@db.example/clinic"'
     text = SPEC.format(n=N, url="sqlite:///p.db", query="q")
     line = next(line for line in text.splitlines() if "sqlite" in line)
-    for wrong in (f"{address} targt y", f'{address} query "select" colums [a]', address):
+    odd = f'from "postgresql://ada:a, b{SECRET}@db.example/clinic"'
+    for wrong in (
+        f"{address} targt y",
+        f'{address} query "select" colums [a]',
+        address,
+        f'{odd} query "q" targt y',
+        f"{odd[:-1]} targt y",
+        odd[:-1],
+    ):
         file = tmp_path / "s.dps"
         file.write_text(text.replace(line, f"  {wrong}"), encoding="utf-8")
         for command in ("check", "plan", "run"):
