@@ -5,6 +5,7 @@
     python -m benchmarks.scale cold
     python -m benchmarks.scale noise
     python -m benchmarks.scale cells [--cells 1e5]
+    python -m benchmarks.scale local [--rows 1e6] [--d 20]
 
 Every figure is of a process of its own (its peak resident memory, user and system time by ``getrusage``), the least of three for the
 commands. ``files`` compares a release with the bare pass that computes the same sums: pyarrow's batches, a float64 matrix, ``x.T @ x``.
@@ -18,6 +19,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +174,7 @@ def _cold(root: Path, tiny: Path) -> None:
     for what, named in COLD.items():
         words = [str(tiny) if word == "TINY" else word for word in named]
         measured([sys.executable, *words], root)
-        found = min((measured([sys.executable, *words], root) for _ in range(3)), key=lambda f: f["cpu"])
+        found = min((measured([sys.executable, *words], root) for _ in range(9)), key=lambda f: f["cpu"])
         print(f"| {what} | {found['cpu']:.2f} | {found['mb']:.0f} |", flush=True)
 
 
@@ -224,6 +226,43 @@ if __name__ == "__main__":
 """
 
 
+LOCAL = """analysis "local"
+
+data
+  n = {n}, d = {d}
+  rank = 2
+  gap = 0.15
+  from "{path}"
+  private, unit person, neighbours replace-one
+
+privacy nldp
+  epsilon = 2, delta = 1e-6
+
+assume
+  eigenvalues in [0.01, 0.21] of x
+
+release components
+  estimate subspace(x, rank)
+  by ldp-pca-gaussian
+"""
+
+
+def local(sizes: list[int], d: int, root: Path) -> None:
+    """A release of ldp-pca: one report of d(d + 1)/2 noisy numbers a user."""
+    import numpy as np
+
+    with tempfile.TemporaryDirectory() as folder:
+        for n in sizes:
+            x = np.random.default_rng(0).normal(size=(n, d)) * 0.1
+            x[:, :2] *= 4.5
+            np.save(Path(folder) / "x.npy", x)
+            spec = Path(folder) / "local.dps"
+            spec.write_text(LOCAL.format(n=n, d=d, path="x.npy"), encoding="utf-8")
+            found = measured([sys.executable, "-m", "dpspec", "run", str(spec), "--quiet"], root)
+            said = "" if found["code"] == 0 else f" exit {found['code']}: {found['said']}"
+            print(f"| ldp-pca-gaussian, n = {n:.0e}, d = {d} | {found['mb']:.0f} MB | {found['cpu']:.1f} s |{said}", flush=True)
+
+
 def _held(process: int) -> tuple[float, float]:
     """The peak of resident memory of a process in MB, and its CPU seconds."""
     lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
@@ -232,30 +271,50 @@ def _held(process: int) -> tuple[float, float]:
     return peak / 1024, sum(int(used[k]) for k in (11, 12)) / os.sysconf("SC_CLK_TCK")
 
 
+#: The command line with cells of one trial, the smallest that there are.
+ONE_TRIAL = "import dpspec.executor.study as s; s.TRIALS_A_CELL = 1; from dpspec.cli.main import main; main()"
+
+
 def cells(count: int, root: Path) -> None:
-    """A study of so many cells of ten trials on a scheduler in a process of its own with two workers, against cells without a scheduler."""
+    """A study of so many cells of one trial on twenty records, kept in a folder as they finish, on a scheduler in a process of its own with
+    two worker processes; against the same cells without a scheduler."""
     env = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as folder:
         spec, cluster = Path(folder) / "cells.dps", Path(folder) / "cluster.py"
         spec.write_text(CELLS, encoding="utf-8")
         cluster.write_text(CLUSTER, encoding="utf-8")
+
+        def words(trials: int, *more: str) -> list[str]:
+            kept = str(Path(folder) / f"{trials}-{len(more)}")
+            start = [sys.executable, "-c", ONE_TRIAL, "study", str(spec), "--seed", "1", "--trials", str(trials), "--quiet", "--out", kept]
+            return [*start, *more]
+
         with subprocess.Popen([sys.executable, str(cluster)], stdout=subprocess.PIPE, text=True, env=env) as scheduler:
             assert scheduler.stdout is not None
             address = scheduler.stdout.readline().strip()
-            before = _held(scheduler.pid)
-            words = [sys.executable, "-m", "dpspec", "study", str(spec), "--seed", "1", "--trials", str(10 * count), "--quiet"]
-            client = measured([*words, "--engine", "dask", "--scheduler", address], root)
-            after = _held(scheduler.pid)
+            before, began = _held(scheduler.pid), time.monotonic()
+            workers = _children(scheduler.pid)
+            client = measured(words(count, "--engine", "dask", "--scheduler", address), root)
+            after, took = _held(scheduler.pid), time.monotonic() - began
+            computed = [_held(child) for child in workers if Path(f"/proc/{child}").exists()]
             scheduler.terminate()
         few = min(count, 500)
-        alone = measured([*words[:-2], str(10 * few), "--quiet", "--workers", "1"], root)
-        start = measured([*words[:-2], "10", "--quiet", "--workers", "1"], root)
-    print(f"{count:.0e} cells: exit {client['code']} {client['said']}")
+        alone = measured(words(few, "--workers", "1"), root)
+        start = measured(words(1, "--workers", "1"), root)
+    print(f"{count:.0e} cells: exit {client['code']} {client['said']}; {took:.0f} s")
     print(
         f"scheduler: {before[0]:.0f} MB at its start, {after[0]:.0f} MB at most; {(after[1] - before[1]) / count * 1e3:.2f} ms CPU a cell"
     )
     print(f"client: {client['mb']:.0f} MB at most, {(client['cpu'] - start['cpu']) / count * 1e3:.2f} ms CPU a cell")
+    for mb, used in computed:
+        print(f"a process below the scheduler: {mb:.0f} MB at most, {used / count * 1e3:.2f} ms CPU a cell of all")
     print(f"without a scheduler: {(alone['cpu'] - start['cpu']) / max(1, few - 1) * 1e3:.2f} ms CPU a cell")
+
+
+def _children(process: int) -> list[int]:
+    """What its threads have started."""
+    lists = (task / "children" for task in Path(f"/proc/{process}/task").iterdir())
+    return [int(child) for found in lists for child in found.read_text(encoding="utf-8").split()]
 
 
 def noise(root: Path) -> None:
@@ -265,7 +324,7 @@ def noise(root: Path) -> None:
 
 def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    ask.add_argument("what", choices=("make", "files", "cold", "noise", "cells"))
+    ask.add_argument("what", choices=("make", "files", "cold", "noise", "cells", "local"))
     ask.add_argument("--rows", default="1e5,1e6")
     ask.add_argument("--d", type=int, default=20)
     ask.add_argument("--root", type=Path, default=ROOT, help="another checkout, to compare with")
@@ -280,6 +339,8 @@ def main() -> None:
     elif found.what == "files":
         with tempfile.TemporaryDirectory() as folder:
             files(sizes, found.d, found.root, found.folder or Path(folder), found.only)
+    elif found.what == "local":
+        local(sizes, found.d, found.root)
     elif found.what == "cells":
         cells(int(float(found.cells)), found.root)
     else:

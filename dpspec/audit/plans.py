@@ -233,7 +233,7 @@ def _source(reading: _Reading, data: Mapping[str, Any]) -> None:
         reading.fault("DP603", "plan.spec.text is not the analysis that plan.spec.sha256 names")
     for i, file in enumerate(reading.list(data.get("files", []), "plan.files")):
         form, where = reading.attempt(mapping, file, f"plan.files[{i}]"), f"plan.files[{i}]"
-        if form is not None and reading.known(form, ("role", "path"), ("sha256", "bytes"), where):
+        if form is not None and reading.known(form, ("role", "path"), ("sha256", "bytes", "query_sha256"), where):
             reading.attempt(text, form, "role", where)
             reading.attempt(text, form, "path", where)
 

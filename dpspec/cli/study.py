@@ -25,7 +25,7 @@ from dpspec.cli.common import (
     stop,
     use_color,
 )
-from dpspec.cli.progress import progress_bar
+from dpspec.cli.progress import progress_bar, progress_lines
 
 
 @guarded
@@ -75,6 +75,7 @@ def command(
     ] = None,
     engine: Annotated[str, typer.Option("--engine", help="local or dask")] = "local",
     scheduler: SchedulerOption = None,
+    progress: Annotated[str, typer.Option("--progress", help="bar (on a terminal), json (a line a second, to stderr) or off")] = "bar",
     format: FormatOption = Format.text,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -101,7 +102,9 @@ def command(
         refuse("--scheduler is for --engine dask", "add --engine dask, or leave it out")
     parsed = parse_file(spec)
     interrupted: Interrupted | None = None
-    with progress_bar("study", quiet=quiet) as update:
+    if progress not in ("bar", "json", "off"):
+        refuse(f"there is no progress {progress!r}", "--progress bar, json or off")
+    with progress_lines("study") if progress == "json" else progress_bar("study", quiet=quiet or progress == "off") as update:
         try:
             result = study(
                 parsed,

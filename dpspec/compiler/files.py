@@ -13,8 +13,9 @@ from pathlib import Path as FilePath
 from dpspec.compiler.draft import Draft, Number, Path, Resolved
 from dpspec.data.files import CONTENT, REMEDY, Role, Rows, SpecFile, digest, local, numbers, private_one
 from dpspec.lang.source import Parsed
+from dpspec.spec.databases import several, shown
 from dpspec.spec.diagnostics import SpecError
-from dpspec.spec.model import Analysis, CsvSource, Polytope
+from dpspec.spec.model import Analysis, CsvSource, Polytope, SqlSource
 
 
 def base_dir(path: str) -> FilePath:
@@ -46,6 +47,8 @@ def find(draft: Draft[Resolved], facts: Mapping[str, Number]) -> Draft[Resolved]
     width = int(facts["d"]) if "d" in facts else None
     found: list[SpecFile] = []
     private: SpecFile | None = None
+    if isinstance(asked := draft.analysis.data.source, SqlSource):
+        found, draft = [_asked(draft, asked)], _told(draft, asked)
     for role, name, path in named(draft.analysis):
         if any(f.role == role and f.path == name for f in found):
             continue
@@ -74,6 +77,26 @@ def find(draft: Draft[Resolved], facts: Mapping[str, Number]) -> Draft[Resolved]
                 severity="warning",
             )
     return replace(draft, files=tuple(found))
+
+
+def _asked(draft: Draft[Resolved], source: SqlSource) -> SpecFile:
+    role: Role = "private data" if draft.analysis.data.status == "private" else "public data"
+    return SpecFile(role, shown(source.url), FilePath(), query=source.query)
+
+
+def _told(draft: Draft[Resolved], source: SqlSource) -> Draft[Resolved]:
+    """That a record is a row of the result is the author's word, and on private data the guarantee is about such rows."""
+    if draft.analysis.data.status != "private":
+        return draft
+    words = several(source.query)
+    seen = f"; this query has {', '.join(words)}" if words else ""
+    return draft.report(
+        "DP529",
+        f"the guarantee is about rows of the query's result: one {draft.analysis.data.unit} must change one of them, and no other{seen}",
+        path=("data", "source"),
+        help="one row of one table each, or a row a unit (group by its identifier); no rank, share or average over rows of others",
+        severity="warning",
+    )
 
 
 def contents(parsed: Parsed) -> tuple[str, ...]:

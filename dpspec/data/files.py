@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from dpspec.data.problems import fail, nearest
+from dpspec.spec.databases import KINDS, scheme, shown
 from dpspec.spec.diagnostics import SpecError
 from dpspec.spec.model import Polytope
 
@@ -47,7 +48,7 @@ class Corners(Polytope):
 @dataclass(frozen=True, slots=True)
 class SpecFile:
     """A file that a spec names. ``path``: as the spec writes it; ``where``: resolved. ``sha256``, ``size``: of the content, None for
-    private data, and for public data that are not there. ``rows``: of vertices."""
+    private data, and for public data that are not there. ``rows``: of vertices. ``query``: of a database, whose address is the path."""
 
     role: Role
     path: str
@@ -55,8 +56,11 @@ class SpecFile:
     sha256: str | None = None
     size: int | None = None
     rows: Rows = ()
+    query: str | None = None
 
     def to_json(self) -> dict[str, Any]:
+        if self.query is not None:
+            return {"role": self.role, "path": self.path, "query_sha256": hashlib.sha256(self.query.encode()).hexdigest()}
         if self.role == "private data":
             return {"role": self.role, "path": self.path}
         return {"role": self.role, "path": self.path, "sha256": self.sha256, "bytes": self.size}
@@ -66,7 +70,10 @@ def local(name: str | Path, base: str | Path = ".") -> Path:
     """The place of a named file, relative to ``base``. Raises SpecError (DP501) for an address or a name that no file can have."""
     text = str(name)
     if _ADDRESS.match(text):
-        fail("DP501", f"{text} is an address, and nothing is fetched", "save it to a file and name that", path=text)
+        help_ = (
+            'add its query: from "postgresql://host/db" query "select ..."' if scheme(text) in KINDS else "save it to a file and name that"
+        )
+        fail("DP501", f"{shown(text)} is an address, and nothing is fetched", help_, path=shown(text))
     if not text or "\0" in text:
         fail("DP501", "a file needs a name" if not text else "the name of the file holds a NUL character", "name a file", path=text)
     return Path(base) / text

@@ -214,6 +214,16 @@ def read_sklearn(name: str) -> Frame:
     return Frame(names, int(bunch.data.shape[0]), f"sklearn {word}", matrix=bunch.data, y=bunch.target)
 
 
+def gathered(memory: Any, wanted: Wanted) -> Any:
+    """What hands out its rows in batches (a data set, a reader, a relation) as one table of the wanted columns; anything else as it is."""
+    if isinstance(memory, (tuple, list, Mapping, np.ndarray)) or is_sparse(memory):
+        return memory
+    from dpspec.data.batches import streamed, whole
+
+    source = streamed(memory, wanted)
+    return memory if source is None else whole(source, _used(wanted, source.names) or list(source.names))
+
+
 def from_memory(memory: Any, where: str = "the data in memory", width: int | None = None, words: frozenset[str] = frozenset()) -> Frame:
     """Arrays, frames and tables by what they can do; no library is imported that the caller has not imported.
 

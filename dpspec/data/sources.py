@@ -19,13 +19,13 @@ import numpy as np
 
 from dpspec.data import answers
 from dpspec.data.files import local
-from dpspec.data.frames import doubles, from_memory, read_file, read_sklearn, unmasked
+from dpspec.data.frames import doubles, from_memory, gathered, read_file, read_sklearn, unmasked
 from dpspec.data.problems import Values, fail, integer, nearest, number, problem
 from dpspec.data.records import Matrix, Records, Vector, Words, is_sparse
 from dpspec.data.tables import Frame, Wanted, require
 from dpspec.numeric.norms import plainly_finite
 from dpspec.spec.diagnostics import Diagnostic, SpecError
-from dpspec.spec.model import CsvSource, Data, Domain, Encode, MemorySource, SklearnSource
+from dpspec.spec.model import CsvSource, Data, Domain, Encode, MemorySource, SklearnSource, Source, SqlSource
 from dpspec.spec.ratio import ratio
 
 _LARGEST = float(np.finfo(np.float64).max)
@@ -176,9 +176,8 @@ def reading_of(
         fail("DP517", "private data without a declared n", "declare n in the data block")
 
     source = data.source
-    long = missing and isinstance(source, (CsvSource, MemorySource)) and source.columns == answers.COLUMNS and source.target is None
-    target = source.target if isinstance(source, (CsvSource, MemorySource)) else None
-    columns = source.columns if isinstance(source, (CsvSource, MemorySource)) else ()
+    long = missing and named_by(source) == (None, answers.COLUMNS)
+    target, columns = named_by(source)
     encodings = _encodings(data, target, columns)
     labels = _labels(data)
     words = {e.column for e in data.encode if e.how == "levels"}
@@ -196,6 +195,22 @@ def reading_of(
         uncounted=uncounted or long,
     )
     return Reading(data, wanted, env, encodings, labels, target, columns, beside, width, size, private, uncounted, missing, long)
+
+
+def named_by(source: Source | None) -> tuple[str | None, tuple[str, ...]]:
+    """The target and the columns that a source names; none of scikit-learn's sets, which have their own."""
+    return (source.target, source.columns) if isinstance(source, (CsvSource, MemorySource, SqlSource)) else (None, ())
+
+
+def _asked(source: SqlSource, wanted: Wanted, base: Path) -> Frame:
+    """The rows of a query as one table."""
+    from dpspec.data.batches import whole
+    from dpspec.data.sql import opened
+
+    batches = opened(source, base, wanted)
+    use = tuple(wanted.named()) if wanted.columns else batches.names
+    table = whole(batches, use)
+    return Frame(use, int(table.num_rows), batches.where, table=table)
 
 
 def _long(frame: Frame, encodings: Mapping[str, Encode], size: int | None, width: int | None, private: bool) -> Raw:
@@ -249,8 +264,8 @@ def load_public(
     ``columns``: the features of the private file, when the spec does not list them. A target column in the file is ignored.
     """
     source = data.source
-    named = columns or (source.columns if isinstance(source, (CsvSource, MemorySource)) else ())
-    target = source.target if isinstance(source, (CsvSource, MemorySource)) else None
+    target, listed = named_by(source)
+    named = columns or listed
     features = tuple(c for c in named if c != target)
     public = data.model_copy(update={"status": "public", "n": None, "source": CsvSource(path=str(path), columns=features)})
     if not features and target is not None:
@@ -273,6 +288,7 @@ def _frame(
     if memory is not None:
         if isinstance(memory, Records):
             memory = {"x": memory.x, "y": memory.y, "public_x": memory.public_x}
+        memory = gathered(memory, wanted)
         width = len(wanted.columns) or wanted.sparse_width if wanted.uncounted else None
         frame = from_memory(memory, width=width, words=beside)
         if frame.matrix is not None and len(wanted.columns) == len(frame.names):  # an array has no names: the spec's, in order
@@ -283,6 +299,8 @@ def _frame(
         match data.source:
             case CsvSource(path=path):
                 return read_file(local(path, base), wanted)
+            case SqlSource():
+                return _asked(data.source, wanted, base)
             case SklearnSource(name=name):
                 frame = read_sklearn(name)
             case MemorySource():

@@ -130,6 +130,11 @@ def of_file(path: Path, reading: Reading, enforce: Enforce) -> Source | None:
     return None if batches is None else _of_batches(batches, reading, enforce)
 
 
+def of_batches(batches: Batches, reading: Reading, enforce: Enforce) -> Source:
+    """What is opened already, a query for one."""
+    return _of_batches(batches, reading, enforce)
+
+
 def of_memory(memory: Any, reading: Reading, enforce: Enforce) -> Source | None:
     """What comes in batches (readers, data sets, relations) and memory maps; None for what is in memory already."""
     x, y = memory if isinstance(memory, tuple) and len(memory) == 2 else (memory, None)

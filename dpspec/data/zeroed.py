@@ -18,7 +18,7 @@ from dpspec.data.enforce import rules_of
 from dpspec.data.problems import Number
 from dpspec.data.sources import known_values, scaled
 from dpspec.numeric.norms import Entries
-from dpspec.spec.model import CsvSource, Data, MemorySource
+from dpspec.spec.model import Data
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def obstacle(data: Data, values: Mapping[str, Number]) -> Obstacle | None:
     env = known_values(data, values)
     if data.intercept:
         return Obstacle("the intercept makes it a record with a 1", ("intercept",))
-    target = data.source.target if isinstance(data.source, (CsvSource, MemorySource)) else None
+    target = getattr(data.source, "target", None)
     for i, e in enumerate(data.encode):
         if e.column == target:
             continue

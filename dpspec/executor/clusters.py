@@ -1,16 +1,16 @@
 """Cells of a study as Dask tasks: on a distributed cluster, or on Dask's scheduler of processes.
 
-A task computes one cell, alone in its process and with one BLAS thread, so that results are those of the local engine to the last bit.
-Workers need this version of dpspec and its libraries, and a spec's files under the same paths.
+A task computes its cells one after the other, alone in its process and with one BLAS thread, so that results are those of the local engine
+to the last bit. Workers need this version of dpspec and its libraries, and a spec's files under the same paths.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import islice
 from typing import Any
 
 from dpspec.executor.public import forget_real
@@ -65,25 +65,44 @@ def _on_cluster(cells: Sequence[Cell], memory: Any, study: str, client: Any) -> 
     from distributed import as_completed
 
     data = None if memory is None else client.scatter(memory, broadcast=True, hash=False)
-    waiting = iter(enumerate(cells))
-    places: dict[Any, int] = {}
+    threads = max(1, sum(client.nthreads().values()))
+    places: dict[Any, range] = {}
+    took: dict[int, float] = {}
+    handed, last = 0, TASK_SECONDS
 
-    def submit(i: int, cell: Cell) -> Any:
-        future = client.submit(_alone, cell, data, study, pure=False)
-        places[future] = i
-        return future
+    def submit() -> Iterator[Any]:
+        """The next task, where a cell is left: as many cells as take about TASK_SECONDS by what the last ones of their points took (of a
+        new point, by ten times what the last cell of all took), and fewer near the end, so that no worker is idle."""
+        nonlocal handed
+        start, expected = handed, 0.0
+        most = min(MOST_A_TASK, max(1, (len(cells) - start) // (2 * threads)))
+        while handed < len(cells) and handed - start < most and (expected < TASK_SECONDS or handed == start):
+            expected += took.get(cells[handed].point.index, 10 * last)
+            handed += 1
+        if handed > start:
+            future = client.submit(_several, cells[start:handed], data, study, pure=False)
+            places[future] = range(start, handed)
+            yield future
 
     try:
-        first = [submit(i, cell) for i, cell in islice(waiting, AHEAD * max(1, sum(client.nthreads().values())))]
-        finished = as_completed(first)
+        finished = as_completed([future for _ in range(AHEAD * threads) for future in submit()])
         for future in finished:
-            for i, cell in islice(waiting, 1):
-                finished.add(submit(i, cell))
-            i = places.pop(future)
-            yield i, result_of(future)
+            results, seconds = result_of(future)
+            part = places.pop(future)
+            last = seconds / len(part)
+            took[cells[part[0]].point.index] = took[cells[part[-1]].point.index] = last
+            for following in submit():
+                finished.add(following)
+            yield from zip(part, results, strict=True)
     finally:
         with suppress(Exception):  # of a scheduler that is gone
             client.cancel(list(places))
+
+
+#: A task costs a scheduler and its client some ten milliseconds whatever it computes, so small cells share one; what an interrupt loses
+#: stays about this much of each thread.
+TASK_SECONDS = 0.5
+MOST_A_TASK = 200
 
 
 def result_of(future: Any) -> Any:
@@ -158,6 +177,12 @@ def _pool(workers: int | None) -> Iterator[Any]:
 _LOCK = threading.Lock()
 #: The study whose real data this process keeps. Files may have changed before the next one.
 _STUDY = [""]
+
+
+def _several(cells: Sequence[Cell], memory: Any, study: str) -> tuple[list[CellResult], float]:
+    """The results of one task, and the seconds that it took."""
+    start = time.perf_counter()
+    return [_alone(cell, memory, study) for cell in cells], time.perf_counter() - start
 
 
 def _alone(cell: Cell, memory: Any, study: str) -> CellResult:

@@ -22,7 +22,7 @@ from dpspec.compiler.needs import LOADED, doubles
 from dpspec.data.problems import fail
 from dpspec.executor.bind import beside, enforced, missing, of_units, public_records, values
 from dpspec.privacy.noise import SecureNoise
-from dpspec.spec.model import CsvSource, MemorySource
+from dpspec.spec.model import CsvSource, MemorySource, SqlSource
 
 #: Records of no more bytes of doubles than this are held in memory.
 SMALL: Final = 64 << 20
@@ -97,14 +97,15 @@ def _out_of_core(draft: Draft, data_file: Path | None, memory: Any, checked: Cal
 
 def source_of(draft: Draft, data_file: Path | None, memory: Any) -> Any:
     """The source of the records as one that is read in chunks (:class:`dpspec.data.stream.Source`); None where it is read whole."""
+    from dpspec.data import sql
     from dpspec.data.files import local
     from dpspec.data.sources import reading_of
-    from dpspec.data.stream import of_file, of_memory
+    from dpspec.data.stream import of_batches, of_file, of_memory
 
     data = draft.analysis.data
     if data.identified or any(e.how == "auto" for e in data.encode):  # which rows count, and how, is found out by looking at all of them
         return None
-    if data.n is None or beside(draft) or (not isinstance(data.source, (CsvSource, MemorySource)) and data_file is None):
+    if data.n is None or beside(draft) or (not isinstance(data.source, (CsvSource, MemorySource, SqlSource)) and data_file is None):
         return None
     reading = reading_of(data, values(draft), missing=missing(draft))
     if reading.long:
@@ -120,6 +121,8 @@ def source_of(draft: Draft, data_file: Path | None, memory: Any) -> Any:
         source = of_file(local(data_file), reading, enforce)
     elif isinstance(data.source, CsvSource):
         source = of_file(local(data.source.path, base), reading, enforce)
+    elif isinstance(data.source, SqlSource):
+        source = of_batches(sql.opened(data.source, base, reading.wanted), reading, enforce)
     else:
         return None
     if source is None or draft.analysis.privacy.public is None:
@@ -143,7 +146,7 @@ def _public(draft: Draft, d: int, has_y: bool, base: Path) -> Any:
 
 def _room(draft: Draft, data_file: Path | None, memory: Any) -> None:
     """Refuse records that have to be in memory all at once where there is no room for them. Decided by the public n and d alone."""
-    if memory is not None or (data_file is None and not isinstance(draft.analysis.data.source, CsvSource)):
+    if memory is not None or (data_file is None and not isinstance(draft.analysis.data.source, (CsvSource, SqlSource))):
         return
     needed, room = LOADED * doubles(draft.facts), available()
     if room is not None and needed > room:

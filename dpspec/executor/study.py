@@ -25,6 +25,7 @@ from dpspec.executor.trial import Cell, CellResult, compiled
 from dpspec.executor.workers import Execute, alone, cores, processes
 from dpspec.lang.source import Parsed, parse_expr
 from dpspec.spec.diagnostics import SpecError
+from dpspec.spec.model import SqlSource
 from dpspec.tasks.registry import of as task_of
 from dpspec.theory.bounds import BoundValue, best
 from dpspec.theory.bounds import order as order_of
@@ -86,6 +87,11 @@ def study(
     words = {name: tuple(str(v) for v in values) for name, values in (vary or {}).items()}
     if until is not None and trials is None and not quick:
         trials = MOST_TRIALS
+    if memory is not None:
+        from dpspec.data.frames import gathered
+        from dpspec.data.tables import Wanted
+
+        memory = gathered(memory, Wanted(private=False))  # a stream can be read once
     public = _public(parsed, data, holdout, memory)
     d = design(parsed, trials=trials, seed=seed, vary=words, compare=compare, quick=quick, public=public)
     forget_real()
@@ -211,19 +217,40 @@ def _data_digest(parsed: Parsed, memory: Any, public: Public | None) -> str:
     return "|".join([_data(parsed, memory, public), *contents(parsed), *said])
 
 
+def _bytes(part: Any) -> bytes:
+    """The content of an array, a sparse matrix, or a table: an array of objects holds addresses, which tell nothing of their content."""
+    import numpy as np
+
+    from dpspec.data.frames import from_memory
+
+    found = part.toarray() if hasattr(part, "toarray") else part
+    if isinstance(found, np.ndarray) and found.dtype.kind in "fiub":
+        return np.ascontiguousarray(found).tobytes()
+    if isinstance(found, (np.ndarray, list)):
+        return repr(np.asarray(found).tolist()).encode()
+    table = from_memory(found).table
+    return repr({name: table.column(name).to_pylist() for name in table.column_names}).encode()
+
+
 def _data(parsed: Parsed, memory: Any, public: Public | None) -> str:
     from dpspec.compiler.files import base_dir
     from dpspec.data.files import digest, local
 
     if memory is not None:
-        import numpy as np
-
         content = hashlib.sha256()
         for part in memory if isinstance(memory, tuple) else (memory,):
-            content.update(np.ascontiguousarray(part.toarray() if hasattr(part, "toarray") else part).tobytes())
+            content.update(_bytes(part))
         return content.hexdigest()
+    elsewhere = public is not None and public.path is not None  # then the spec's own source, which may be private, is not opened
+    if isinstance(parsed.analysis.data.source, SqlSource) and not parsed.analysis.simulate and not elsewhere:
+        from dpspec.data.sql import fingerprint
+
+        try:
+            return fingerprint(parsed.analysis.data.source, base_dir(parsed.path))
+        except SpecError:
+            return ""  # as for files
     path = getattr(parsed.analysis.data.source, "path", None)
-    if parsed.analysis.simulate or path is None or (public is not None and public.path is not None):
+    if parsed.analysis.simulate or path is None or elsewhere:
         return ""
     try:
         return digest(local(path, base_dir(parsed.path)), fresh=True)[0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections import deque
@@ -167,7 +168,19 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
+    with _libraries().limit(limits=1):
         yield
+
+
+#: How many modules were imported when the BLAS libraries of this process were looked for, and what was found.
+_FOUND: list[tuple[int, Any]] = []
+
+
+def _libraries() -> Any:
+    """They are looked for again only where modules were imported since: reading what a process has mapped takes over a millisecond, as long
+    as half a small cell."""
+    from threadpoolctl import ThreadpoolController
+
+    if not _FOUND or _FOUND[0][0] != len(sys.modules):
+        _FOUND[:] = [(len(sys.modules), ThreadpoolController())]
+    return _FOUND[0][1]

@@ -41,6 +41,7 @@ from dpspec.spec.model import (
     Simplex,
     SklearnSource,
     Sparse,
+    SqlSource,
     Vary,
 )
 from dpspec.spec.words import ORDERS, STATISTICS
@@ -352,17 +353,25 @@ def _source_options(c: Context, options: tuple[Any, ...], where: Offsets) -> dic
 
 ACTIONS["so_target"] = lambda c, v, at, where: (*v[0], ("target", v[1], at[1]))
 ACTIONS["so_columns"] = lambda c, v, at, where: (*v[0], ("columns", tuple(v[1]), at[1]))
+ACTIONS["so_query"] = lambda c, v, at, where: (*v[0], ("query", v[1], at[1]))
 ACTIONS["s_sklearn"] = lambda c, v, at, where: c.note(SklearnSource(name=v[0]), where, name=at[0])
 
 
 @_action
 def _s_file(c: Context, v: list[Any], at: list[Offsets], where: Offsets) -> Any:
-    return c.note(CsvSource(path=v[0], **_source_options(c, v[1], where)), where, path=at[0])
+    options = _source_options(c, v[1], where)
+    if "query" in options:
+        return c.note(SqlSource(url=v[0], **options), where, url=at[0])
+    return c.note(CsvSource(path=v[0], **options), where, path=at[0])
 
 
 @_action
 def _s_memory(c: Context, v: list[Any], at: list[Offsets], where: Offsets) -> Any:
-    return c.note(MemorySource(**_source_options(c, v[0], where)), where)
+    options = _source_options(c, v[0], where)
+    if "query" in options:
+        c.report("DP109", "`query` asks a database, and memory is none", 'from "postgresql://host/db" query "select ..."', where)
+        del options["query"]
+    return c.note(MemorySource(**options), where)
 
 
 # --------------------------------------------------------------------------------------------------------- privacy

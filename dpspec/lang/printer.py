@@ -43,6 +43,7 @@ from dpspec.spec.model import (
     Simplex,
     Source,
     Sparse,
+    SqlSource,
     Task,
 )
 from dpspec.spec.words import STATISTICS
@@ -211,6 +212,8 @@ def source_text(source: Source) -> str:
             head = quoted(path)
         case MemorySource(target=target, columns=columns):
             head = "memory"
+        case SqlSource(url=url, query=query, target=target, columns=columns):
+            head = f"{quoted(url)} query {quoted(query)}"
         case _:
             return f"sklearn {quoted(source.name)}"
     if target is not None:
@@ -491,6 +494,8 @@ def _yaml_source(source: Source) -> str:
             parts = [f"path: {_yaml_text(path, True)}"]
         case MemorySource(target=target, columns=columns):
             parts = ["memory: true"]
+        case SqlSource(url=url, query=query, target=target, columns=columns):
+            parts = [f"url: {_yaml_text(url, True)}", f"query: {_yaml_text(query, True)}"]
         case _:
             return f"{{sklearn: {_yaml_text(source.name, True)}}}"
     if target is not None:

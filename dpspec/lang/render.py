@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from dpspec.spec.diagnostics import Diagnostic
 
 _COLOURS = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "info": "\x1b[1;36m"}
 _BOLD, _BLUE, _OFF = "\x1b[1m", "\x1b[1;34m", "\x1b[0m"
 MAX_WIDTH = 160
+#: What stands behind the scheme of an address, and a password behind its name, may be a credential: a line that is shown does not show it,
+#: whatever is wrong with the line.
+_CREDENTIAL = re.compile(r"(?<=://)(?:[^\"]*@)?[^\"\s]*|(?<=passwd=)[^\"&\s]*|(?<=password=)[^\"&\s]*", re.IGNORECASE)
 
 
 def _visible(text: str) -> str:
@@ -35,7 +40,7 @@ def render(diagnostic: Diagnostic, text: str = "", path: str = "", *, color: boo
         pad = " " * len(number)
         out.append(f"{pad}{paint(_BLUE, '-->')} {_visible(path) or '<text>'}:{span.line}:{span.column}")
         if 0 < span.line <= len(lines):
-            source = _visible(lines[span.line - 1]).rstrip()
+            source = _CREDENTIAL.sub(lambda found: "*" * len(found[0]), _visible(lines[span.line - 1]).rstrip())
             start = min(span.column - 1, len(source))
             end = span.end_column - 1 if span.end_line == span.line else len(source)
             shift = 0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from dpspec.lang.actions import wrong_arity
 from dpspec.lang.vocabulary import nearest
+from dpspec.spec.databases import refusal
 from dpspec.spec.diagnostics import Diagnostic, Span
 from dpspec.spec.expr import FUNCTIONS, Call, Expr, Name, NotANumber, Num, Unbound, evaluate, network_weights, walk
 from dpspec.spec.model import (
@@ -30,6 +31,7 @@ from dpspec.spec.model import (
     Release,
     Set,
     Sparse,
+    SqlSource,
 )
 from dpspec.spec.words import COVARIANCES, LAWS, LOSSES, REGULARISERS, STATISTICS, spellings
 
@@ -224,6 +226,8 @@ class Checker:
             message = "the word for a unit says by which column units are told apart, and is no column"
             self.error("DP151", message, "unit person identified by id, without quotes around all of it", "data", "unit")
         source = data.source
+        if isinstance(source, SqlSource) and (wrong := refusal(source.url, source.query)) is not None:
+            self.error("DP527", *wrong, "data", "source")
         if data.identified and data.identified in (*getattr(source, "columns", ()), getattr(source, "target", None), "x", "y"):
             message = f"`{data.identified}` tells units apart, and cannot be a feature or the target as well"
             self.error("DP151", message, "Leave it out of `columns`.", "data", "identified")

@@ -12,12 +12,12 @@ from dpspec.lang.text import Lines
 from dpspec.lang.vocabulary import ascii_name, nearest
 from dpspec.lang.yaml_nodes import Mapping, Node, Reader, Scalar, Sequence
 from dpspec.spec.diagnostics import Span
-from dpspec.spec.model import CsvSource, Domain, Encode, MemorySource, PublicRecords, SklearnSource, Vary
+from dpspec.spec.model import CsvSource, Domain, Encode, MemorySource, PublicRecords, SklearnSource, SqlSource, Vary
 from dpspec.spec.words import MODELS, NEIGHBOURS
 
 TOP = ("dpspec", "analysis", "data", "privacy", "assume", "releases", "simulate", "study")
 DATA = ("n", "d", "constants", "from", "encode", "intercept", "sensitivity", "unit", "neighbours", "domain")
-FROM = ("path", "sklearn", "memory", "target", "columns")
+FROM = ("path", "sklearn", "memory", "url", "query", "target", "columns")
 PRIVACY = ("model", "labels-only", "attribute", "online", "public", "epsilon", "delta", "rho", "mu")
 PUBLIC = ("variable", "m", "path")
 TASKS = ("minimise", "estimate", "regress", "fit", "answer", "infer")
@@ -268,14 +268,23 @@ class Front:
                 found["memory"] = self.flag(value, "`memory`")
             else:
                 found[key.value] = self.string(value, f"`{key.value}`")
-        kinds = [k for k in ("path", "sklearn", "memory") if found.get(k)]
+        kinds = [k for k in ("path", "sklearn", "memory", "url") if found.get(k)]
         if len(kinds) != 1:
-            if isinstance(node, Mapping) and not {"path", "sklearn", "memory"} & {k for k in found if found[k] is None}:
-                help = "Give `path: FILE`, `sklearn: NAME` or `memory: true`."
+            if isinstance(node, Mapping) and not {"path", "sklearn", "memory", "url"} & {k for k in found if found[k] is None}:
+                help = "Give `path: FILE`, `sklearn: NAME`, `memory: true`, or `url:` and `query:` of a database."
                 self.draft.error("DP108" if not kinds else "DP109", "`from` needs one source", help, self.span(node))
             self.draft.broken.add("data")
             return None
         rest = {k: found[k] for k in ("target", "columns") if found.get(k)}
+        if ("query" in found) != (kinds == ["url"]):
+            self.draft.error("DP109", "`url` and `query` go together, with no other source", "Give both of a database.", self.span(node))
+            self.draft.broken.add("data")
+            return None
+        if kinds == ["url"]:
+            if found["query"] is None:  # said already
+                self.draft.broken.add("data")
+                return None
+            return self.draft.marks.note(SqlSource(url=found["url"], query=found["query"], **rest), self.span(node), url=places["url"])
         if kinds == ["path"]:
             return self.draft.marks.note(CsvSource(path=found["path"], **rest), self.span(node), path=places["path"])
         if kinds == ["memory"]:

@@ -154,6 +154,29 @@ CODES: dict[str, Code] = {
         "folder of temporary files (disk_bytes). Either is compared with what there is before a record is read, by public numbers alone.",
         good="an algorithm that reads sums or passes (dpspec algorithms ID), a machine with more memory, TMPDIR on a larger disk",
     ),
+    "DP527": Code(
+        "The address of a database",
+        "A spec is shared, printed and hashed, so the address of a database says where the records are, and not by whose leave: a user or "
+        "a password in it, or in the query, is refused and not repeated. They come from the environment of the process that reads: PGUSER, "
+        "PGPASSWORD, PGPASSFILE, PGSERVICE. Known are PostgreSQL servers and files of SQLite and DuckDB; rows of any other database can be "
+        "handed over in Python as an Arrow reader.",
+        bad='from "postgresql://ada:secret@db.example/clinic" query "select age, income from people"',
+        good='from "postgresql://db.example/clinic" query "select age, income from people"',
+    ),
+    "DP528": Code(
+        "A database that cannot be read",
+        "The driver is not installed, the server does not answer, or it refuses the query: one statement that gives rows, asked over a "
+        "connection that may only read. What a database or its driver says can quote a cell, a user or an address, so it is not passed on.",
+        good="pip install 'dpspec[sql]', and the same query with psql, sqlite3 or duckdb as the same user",
+    ),
+    "DP529": Code(
+        "A record is a row of what a query gives",
+        "Sensitivities hold for one row of the result. A query that joins, ranks, averages, numbers or limits rows can let one person move "
+        "many of them, and then the guarantee is not about persons. Views and functions can do so without a word that shows, so this is "
+        "said of every query on private data.",
+        bad="select income - avg(income) over () as above from people",
+        good="select age, income from people",
+    ),
     "DP520": Code(
         "The rule cannot enforce the declared set",
         "scale enforces balls; clip enforces boxes, intervals, linf balls and (by the nearest listed value) finite sets; "

@@ -137,7 +137,17 @@ class MemorySource(Node):
     columns: tuple[str, ...] = ()
 
 
-Source: TypeAlias = CsvSource | SklearnSource | MemorySource
+class SqlSource(Node):
+    """``from "postgresql://host/db" query "select ..." [target ..] [columns ..]``: what a query gives. ``url``: without any credential."""
+
+    kind: Literal["sql"] = "sql"
+    url: str
+    query: str
+    target: str | None = None
+    columns: tuple[str, ...] = ()
+
+
+Source: TypeAlias = CsvSource | SklearnSource | MemorySource | SqlSource
 
 
 class Encode(Node):

@@ -70,11 +70,15 @@ def _data() -> dict[str, Any]:
         "description": "Where the records come from.",
         "oneOf": [
             _object(
-                "A CSV or Parquet file, a bundled data set, or memory.",
+                "A CSV or Parquet file, a bundled data set, a database, or memory.",
                 {
                     "path": _text("A CSV or Parquet file, by its ending, relative to the spec.", "adult.csv"),
                     "sklearn": _text("One of scikit-learn's bundled data sets.", "breast_cancer"),
                     "memory": {"const": True, "description": "Arrays or frames handed over through the Python interface."},
+                    "url": _text(
+                        "The address of a database, without a user or a password.", "postgresql://db.example/clinic", "sqlite:///r.db"
+                    ),
+                    "query": _text("What is asked of it: a row of the result is a record.", "select age, income from people"),
                     "target": _text("The column that is y.", "income>50K"),
                     "columns": {
                         "type": "array",
@@ -82,9 +86,11 @@ def _data() -> dict[str, Any]:
                         "items": _text("A column."),
                     },
                 },
+                dependentRequired={"query": ["url"]},
                 oneOf=[
                     {"required": ["path"]},
                     {"required": ["memory"]},
+                    {"required": ["url", "query"]},
                     {"required": ["sklearn"], "not": {"anyOf": [{"required": ["target"]}, {"required": ["columns"]}]}},
                 ],
             ),

@@ -263,3 +263,37 @@ def test_the_gallery_is_clean() -> None:
     """What the first command of the README's project shows to a newcomer, and CI runs: no spec has an error, no target is missed."""
     done = call("check", str(Path(__file__).parents[2] / "specs"), "--quiet")
     assert done.code == 0, done.stdout
+
+
+MEAN = """analysis "mean"
+
+data
+  n = 20, d = 1
+  private, unit person, neighbours replace-one
+  x in [-1, 1] by clip
+
+privacy central
+  epsilon = 1
+
+release m
+  estimate mean(x)
+  by dp-mean
+
+simulate
+  x = uniform(-1, 1)
+"""
+
+
+def test_progress_as_json_lines(tmp_path: Path) -> None:
+    """Piped, as a scheduler of jobs would read it; a study that is resumed counts what it keeps."""
+    spec = tmp_path / "mean.dps"
+    spec.write_text(MEAN, encoding="utf-8")
+    words = ["study", str(spec), "--seed", "1", "--quiet", "--workers", "1", "--out", str(tmp_path / "o")]
+    first = call(*words, "--trials", "20", "--progress", "json")
+    lines = [json.loads(line) for line in first.stderr.splitlines()]
+    assert lines[-1]["done"] == lines[-1]["total"] == 2
+    assert lines[-1]["seconds_left"] == 0
+    more = [json.loads(line) for line in call(*words, "--trials", "30", "--progress", "json").stderr.splitlines()]
+    assert [(line["done"], line["total"]) for line in more] == [(3, 3)]
+    assert call(*words, "--trials", "30").stderr == ""
+    assert call(*words, "--progress", "dots").code == 2

@@ -231,3 +231,21 @@ def test_the_file_of_the_enforced_records_has_no_name(tmp_path):
     kept = stored(of_file(tmp_path / name, reading_of(data), ruled(data)), str(tmp_path))
     assert set(tmp_path.iterdir()) == before
     assert kept.n == N
+
+
+def test_what_comes_in_batches_is_read_whole_too() -> None:
+    """Small records, algorithms that ask for all of them, and studies, which digest them first: a stream can be read once."""
+    from dpspec.executor.study import study
+    from dpspec.lang.source import parse_text
+
+    rows = pa.table({"a": [0.1, 0.2, 0.3, 0.4] * 10, "b": [0.4, 0.1, 0.2, 0.3] * 10, "w": ["x", "y"] * 20})
+    spec = (
+        'analysis "s"\n\ndata\n  n = 40, d = 2\n  from memory columns [a, b]\n  public, unit person, neighbours replace-one\n'
+        "  x in ball(l2, 1) by scale\n\nprivacy central\n  epsilon = 1, delta = 1e-6\n\nrelease m\n  estimate mean(x)\n  by dp-mean\n"
+    )
+    parsed = parse_text(spec, surface="dps")
+    found = [
+        study(parsed, trials=2, seed=1, memory=memory).to_json()["points"]
+        for memory in (rows, rows.to_reader(), pyarrow.dataset.dataset(rows), rows.to_pandas())
+    ]
+    assert all(points == found[0] for points in found)

@@ -62,6 +62,24 @@ def test_on_a_cluster_the_study_file_and_its_cells_are_the_same(client: Any, tmp
     assert local == dask
 
 
+def test_small_cells_share_a_task(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task costs a scheduler ten milliseconds; cells of one trial take less. Each is computed once, and the result is the same."""
+    monkeypatch.setattr("dpspec.executor.study.TRIALS_A_CELL", 1)
+    tasks: list[int] = []
+    submit = client.submit
+
+    def counted(work: Any, cells: Any, *more: Any, **options: Any) -> Any:
+        tasks.append(len(cells))
+        return submit(work, cells, *more, **options)
+
+    monkeypatch.setattr(client, "submit", counted)
+    options: dict[str, Any] = {"trials": 60, "vary": {"n": ("100", "200")}}
+    assert body(LOGISTIC, engine="dask", **options) == body(LOGISTIC, workers=1, **options)
+    assert sum(tasks) == 120
+    assert len(tasks) < 120
+    assert max(tasks) <= 120 // (2 * 4)  # four threads: the last tasks are shared out
+
+
 def test_arrays_in_memory(client: Any) -> None:
     rng = np.random.default_rng(0)
     x = rng.uniform(-0.5, 0.5, (200, 3))

@@ -256,24 +256,24 @@ def explicit_bounds(p: Problem, t: Tunables, calibrated: Any) -> dict[str, float
     t0 = centre.needed(t.m, 1)
     if not (p.loss.data_convex and p.loss.l2 > 0 and math.isfinite(smooth) and held >= t0):
         return {}
-    from scipy.stats import f
+    from scipy.special import fdtri
 
     r = math.sqrt(8 * p.d * t.tau / (p.n // t.m)) / p.loss.l2
     far = diameter(p)
     bound = max(min(4 * r, far), far * math.exp(-t.smoothing * (math.floor(held) - t0)))
-    quantile = math.sqrt(p.d * float(f.ppf(1 - t.zeta / 2, p.d, p.d + 2)))
+    quantile = math.sqrt(p.d * float(fdtri(p.d, p.d + 2, 1 - t.zeta / 2)))
     error = min(far, 3 * r + calibrated.scale("centre") * bound * quantile)
     return {_RIDGE: smooth / 2 * error**2}
 
 
 def bound_terms(p: Problem, t: Tunables, calibrated: Any) -> dict[str, dict[str, float]]:
     assert p.loss is not None
-    from scipy.stats import f
+    from scipy.special import fdtri
 
     held = 7 * t.m / 8 - math.sqrt(t.m * math.log(2 / t.zeta) / 2)
     r, far = math.sqrt(8 * p.d * t.tau / (p.n // t.m)) / p.loss.l2 if p.loss.l2 > 0 else math.inf, diameter(p)
     S = max(min(4 * r, far), far * math.exp(-t.smoothing * (math.floor(held) - centre.needed(t.m, 1))))
-    q = math.sqrt(p.d * float(f.ppf(1 - t.zeta / 2, p.d, p.d + 2)))
+    q = math.sqrt(p.d * float(fdtri(p.d, p.d + 2, 1 - t.zeta / 2)))
     return {_RIDGE: {"B": heavy.smoothness(p), "r": r, "S": S, "q": q, "diameter": far}}
 
 
@@ -358,13 +358,14 @@ def spent_by_dilation(ratio: float, d: int, delta: float) -> float:
     if ratio <= 0:
         return 0.0
     from scipy.optimize import brentq
-    from scipy.stats import chi2
+    from scipy.special import chdtrc
 
     def excess(epsilon: float) -> float:
         # the loss -d ratio + q (1 - e^(-2 ratio))/2, q = |x|^2, is above epsilon where q is above this
         at = 2 * (epsilon + d * ratio) / -math.expm1(-2 * ratio)
-        log_tail = chi2.logsf(at, d)
-        return float(chi2.sf(at * math.exp(-2 * ratio), d) - math.exp(min(epsilon + log_tail, 0.0))) - delta
+        tail = float(chdtrc(d, at))
+        log_tail = math.log(tail) if tail > 0 else -math.inf
+        return float(chdtrc(d, at * math.exp(-2 * ratio))) - math.exp(min(epsilon + log_tail, 0.0)) - delta
 
     top = 1.0
     while excess(top) > 0:

@@ -120,10 +120,10 @@ def spread(planned: noise.Noise, level: float, weights: tuple[float, ...], k: in
 def quantile(planned: noise.Noise, level: float, m: float, k: int) -> float:
     """h(m), with |Z_1 - m Z_0| <= h(m) but for a share OUTSIDE, of a draw of two entries: at |m| rounded up to whole 64ths, where it is not
     smaller. In units of one record."""
-    from scipy.stats import norm
+    from scipy.special import ndtri
 
     unit, up = planned.scale(level) / k, math.ceil(min(abs(m), 1.0) * 64) / 64
-    return unit * (_of_cube(up) if isinstance(planned, CubeNorm) else math.hypot(1.0, up) * float(norm.isf(noise.OUTSIDE / 2)))
+    return unit * (_of_cube(up) if isinstance(planned, CubeNorm) else math.hypot(1.0, up) * -float(ndtri(noise.OUTSIDE / 2)))
 
 
 @lru_cache(maxsize=128)
@@ -143,10 +143,9 @@ def _of_cube(m: float) -> float:
 
 def largest(planned: noise.Noise, level: float, k: int) -> float:
     """r such that every |Z_j| <= r together, but for a share OUTSIDE; in units of one record."""
-    from scipy.special import gammainccinv
-    from scipy.stats import norm
+    from scipy.special import gammainccinv, ndtri
 
     unit, d = planned.scale(level) / k, planned.size
     if isinstance(planned, CubeNorm):
         return unit * float(gammainccinv(d, noise.OUTSIDE))  # |z|_inf has the law Gamma(d)
-    return unit * float(norm.isf(noise.OUTSIDE / 2 / d))
+    return unit * -float(ndtri(noise.OUTSIDE / 2 / d))

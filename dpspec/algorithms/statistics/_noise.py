@@ -74,10 +74,10 @@ def chosen(p: Problem, t: Any, pure: Noise, gaussian: Noise) -> Noise:
 def strength(epsilon: float, delta: float) -> float:
     """About the mu of Gaussian DP that (epsilon, delta) buys; it chooses, and calibrates nothing."""
     from scipy.optimize import brentq
-    from scipy.stats import norm
+    from scipy.special import log_ndtr, ndtr
 
     def spent(mu: float) -> float:
-        return float(norm.cdf(-epsilon / mu + mu / 2) - np.exp(epsilon + norm.logcdf(-epsilon / mu - mu / 2)) - delta)
+        return float(ndtr(-epsilon / mu + mu / 2) - np.exp(epsilon + log_ndtr(-epsilon / mu - mu / 2)) - delta)
 
     return float(brentq(spent, 1e-9, 1e3))
 
@@ -110,9 +110,9 @@ def law(noise: Noise, level: float, outside: float = OUTSIDE) -> Law:
         case CubeBlocks():
             return _cube(scale, noise.width, outside)
         case _:
-            from scipy.stats import norm
+            from scipy.special import ndtri
 
-            return Law(scale * math.sqrt(2 / math.pi), scale, math.ceil(scale * float(norm.isf(outside / 2))))
+            return Law(scale * math.sqrt(2 / math.pi), scale, math.ceil(scale * -float(ndtri(outside / 2))))
 
 
 def _staircase(sensitivity: int, epsilon: float, outside: float) -> Law:

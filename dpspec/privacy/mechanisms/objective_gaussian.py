@@ -139,7 +139,6 @@ class GaussianObjective(Minimised):
         """The delta at ``epsilon`` of the noise for ``level``: E (1 - e^(epsilon' - loss))_+ over the bounding loss by quadrature, and the
         gap's share as stated."""
         from scipy.integrate import quad
-        from scipy.stats import norm
 
         mu, c = self.linear_mu(level), self.determinants(level)
         left = epsilon - GAP * level - c
@@ -147,8 +146,12 @@ class GaussianObjective(Minimised):
         if start <= 0:
             return 1.0
         tails = factor((1 - GAP) * level - c, mu)
-        spent, _ = quad(lambda z: -math.expm1(left - mu * mu / 2 - mu * z) * norm.pdf(z), start, start + 30, limit=200, epsabs=0.0)
-        return float(tails * spent + GAP * self.delta)
+
+        def weighed(z: float) -> float:
+            return -math.expm1(left - mu * mu / 2 - mu * z) * math.exp(-z * z / 2)
+
+        spent, _ = quad(weighed, start, start + 30, limit=200, epsabs=0.0)
+        return float(tails * spent / math.sqrt(2 * math.pi) + GAP * self.delta)
 
     def apply(self, value: Any, level: float, noise: NoiseSource) -> Array:
         """``value(linear, extra)`` returns the minimiser up to ``tolerance``, or raises. The linear term stays in here."""

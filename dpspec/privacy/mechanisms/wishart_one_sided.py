@@ -233,10 +233,10 @@ class Wishart(Drawn):
     def sure(self, noise: Mapping[str, float]) -> float:
         """Probability of outputs that only one of two neighbours can give (a record of length B against none, or against 0): W - x x^T is
         not positive definite, which is c*Q < 1. No epsilon is finite below this delta."""
-        from scipy.stats import chi2
+        from scipy.special import chdtr
 
         q, c = self._drawn(noise)
-        return 1.0 if q <= 0 else float(chi2.cdf(1 / c, q))
+        return 1.0 if q <= 0 else float(chdtr(q, 1 / c))
 
     def check(self, value: Any) -> str | None:
         return check_square(value, self.dim)
