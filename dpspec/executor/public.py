@@ -184,19 +184,42 @@ def _refused(draft: Draft, message: str, help: str) -> None:
     raise SpecError([finding], path=draft.parsed.path, text=draft.parsed.text)
 
 
-def _not_the_private_one(draft: Draft, path: str) -> None:
-    """Errors on the private records would be a release of their own."""
-    from dpspec.data.files import SpecFile, local, private_one
+def _private_file(draft: Draft) -> Path | None:
+    from dpspec.data.files import local
 
     source = getattr(draft.analysis.data.source, "path", None)
-    if draft.analysis.data.status != "private" or source is None:
+    return None if draft.analysis.data.status != "private" or source is None else local(source, base_dir(draft.parsed.path))
+
+
+def private_known(draft: Draft) -> bool:
+    """Whether there is nothing private, or the private file of the spec is here, so that another can be told from it."""
+    from dpspec.data.files import is_pattern
+
+    if draft.analysis.data.status != "private":
+        return True
+    private = _private_file(draft)
+    return private is not None and (private.exists() or is_pattern(private))
+
+
+def _not_the_private_one(draft: Draft, path: str) -> None:
+    """Errors on the private records would be a release of their own."""
+    from dpspec.data.files import SpecFile, private_one
+
+    private = _private_file(draft)
+    if private is None:
         return
-    private = local(source, base_dir(draft.parsed.path))
-    if private.exists() and private_one(SpecFile("public data", path, Path(path)), private):
+    if private_known(draft) and private_one(SpecFile("public data", path, Path(path)), private):
         _refused(
             draft,
             f"{Path(path).name} is the private file of the spec, and a study measures true errors, which is a release of its own",
             "name a file of other records that are public, or add a `simulate` block",
+        )
+    named = Path(str(draft.analysis.data.source.path)).parts  # type: ignore[union-attr]
+    if not private_known(draft) and Path(path).parts[-len(named) :] == named:
+        _refused(
+            draft,
+            f"{Path(path).name} is named as the private file of the spec, which is not where the spec says, so it may be that one",
+            "run it where the private file is, or give the public records another name",
         )
 
 

@@ -19,7 +19,7 @@ from dpspec.compiler.draft import Draft
 from dpspec.compiler.files import contents
 from dpspec.compiler.plan import meaning
 from dpspec.executor.design import Design, Point, design, refuse, substitute
-from dpspec.executor.public import CONSTANT, Public, forget_real, real_records
+from dpspec.executor.public import CONSTANT, Public, forget_real, private_known, real_records
 from dpspec.executor.record import StudyResult, environment, write_json
 from dpspec.executor.trial import Cell, CellResult, compiled
 from dpspec.executor.workers import Execute, alone, cores, processes
@@ -177,7 +177,10 @@ def _public(parsed: Parsed, data: Path | str | None, holdout: Fraction | float |
 
     if data is None and holdout is None:
         return None
-    share = Fraction(0) if holdout is None else Fraction(str(holdout))
+    try:
+        share = Fraction(0) if holdout is None else Fraction(str(holdout))
+    except ValueError:  # a NaN or an infinity
+        share = Fraction(0)
     if holdout is not None and not 0 < share < 1:
         refuse(f"{holdout} is no share of the records to hold out", "a number between 0 and 1: --holdout 0.2")
     if data is None and parsed.analysis.simulate:
@@ -406,6 +409,8 @@ def _result(
         sample = f"measured on {many:,} fresh records of the law or fewer; its standard error is at most {worst:.2g}"
         notes[f"{name}: {measure} is {sample if many else 'in closed form, of the moments of the law'}"] = None
     notes.update(dict.fromkeys(_trained(points, stated)))
+    if d.points[0].public is not None and d.points[0].public.path is not None and not private_known(drafts[0]):
+        notes["No private file of the spec is here to compare with: that the public records are others is on your word"] = None
     notes.update(dict.fromkeys(_changed(points)))
     plan = _plan(d.points[0])
     fitted = s.constants(points)

@@ -399,6 +399,22 @@ def test_no_weakened_copy_of_any_mechanism_holds(kind: str) -> None:
         assert outcome(copied) in ("violated", "cannot-verify", *(("not-certified",) if kind.startswith("keys-") else ()))
 
 
+def test_a_record_that_is_replaced_moves_two_keys() -> None:
+    """A plan whose mechanism says one key under replace-one, its noise and its row with it, contradicts itself."""
+    from dpspec.privacy.mechanisms.gaussian_keys import GaussianKeys
+    from dpspec.privacy.mechanisms.keys import GaussianKeyedSums, KeyedSums, TruncatedKeys
+
+    def of(k: float) -> tuple[Any, ...]:
+        sums = tuple(kind(2.0, k, 1, 1e-6, 0.5) for kind in (KeyedSums, GaussianKeyedSums))
+        return (TruncatedKeys(k, 1e-6), GaussianKeys(k, int(k), 1e-6), *sums)
+
+    for expected, mechanisms in (("cannot-verify", of(1.0)), ("holds", of(2.0))):
+        for mechanism in mechanisms:
+            body = document(Draw("r.d", mechanism), KINDS_BUDGET["approx"])
+            assert body["schedule"]["relation"] == "replace-one"
+            assert outcome(body) == expected, mechanism
+
+
 @pytest.mark.parametrize("field", ["guarantee", "schedule"])
 def test_a_missing_field_is_named(field: str) -> None:
     body = of_kind("gaussian")

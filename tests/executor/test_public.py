@@ -193,6 +193,22 @@ def test_refused(there: Path, words: list[str], said: str) -> None:
     assert said in " ".join(got.stderr.split())
 
 
+def test_what_cannot_be_compared_with_the_private_file_is_refused_by_its_name_or_said(there: Path) -> None:
+    """The private file is not where the spec says: a file of that name elsewhere may be it, any other is taken on the user's word."""
+    text = SPEC.format(n=200, epsilon=1).replace('"private.csv"', '"lake/private.csv"')
+    (there / "else" / "lake").mkdir(parents=True)
+    (there / "else" / "lake" / "private.csv").write_text((there / "public.csv").read_text())
+    with pytest.raises(SpecError, match="DP410"):
+        study(text, data="else/lake/private.csv")
+    word = "on your word"
+    assert any(word in note for note in study(text, data="public.csv")["notes"])
+    (there / "lake").mkdir()
+    (there / "lake" / "private.csv").write_text("a,b,y\n0,0,0\n")
+    assert not any(word in note for note in study(text, data="public.csv")["notes"])
+    with pytest.raises(SpecError, match="DP416"):
+        study(text, data="public.csv", holdout=float("nan"))
+
+
 def test_a_law_has_fresh_records_already(there: Path) -> None:
     law = "simulate\n  theta = dense unit l2\n  x ~ uniform-ball\n  y ~ bernoulli-logistic(5*<theta, x>)\n"
     Path("a.dps").write_text(SPEC.format(n=200, epsilon=1) + law)

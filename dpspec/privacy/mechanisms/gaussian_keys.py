@@ -101,6 +101,8 @@ class GaussianKeys(Drawn):
             raise ValueError(f"delta must be below 1/2, not {self.delta!r}")
         if self.sensitivity != math.floor(self.sensitivity):
             raise ValueError("counts move by whole numbers")
+        if self.sensitivity > self.keys * self.most:
+            raise ValueError(f"{self.keys} keys that move by {self.most} at most do not move by {self.sensitivity:g}")
 
     @property
     def _stretches(self) -> tuple[tuple[int, int], ...]:
@@ -133,7 +135,7 @@ class GaussianKeys(Drawn):
         s, t = noise["scale"], noise["threshold"]
         if not (s > 0 and t >= 1 and t == int(t)):
             raise ValueError("the parameter is positive, and the threshold a whole number of at least 1")
-        if s < 1e-3:
+        if s < 1e-3 or t < self.most:  # a new key may be named by its count alone
             return math.inf
         q, worst = tail(s, int(t) - self.most), 0.0
         for first, last in self._stretches:

@@ -142,3 +142,11 @@ def test_a_run_and_its_audit(what: str, by: str) -> None:
     if what == "count":  # of the two rows of a person in g one counts
         assert abs(found["value"] - 500).max() < 150
         assert found["low"].tolist() < found["value"].tolist() < found["high"].tolist()
+
+
+def test_more_than_all_keys_together_does_not_move_and_a_low_threshold_keeps_no_delta() -> None:
+    with pytest.raises(ValueError, match="do not move by 8"):
+        GaussianKeys(8.0, 1, 1e-6)
+    m = GaussianKeys(1000.0, 1, 1e-2, 1000)
+    assert m.spent({"scale": 20.0, "threshold": 1.0}) == math.inf
+    assert m.spent({"scale": 20.0, "threshold": 999.0}) == math.inf
