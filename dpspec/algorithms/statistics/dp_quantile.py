@@ -151,8 +151,10 @@ def no_joint(p: Problem, t: Tunables) -> str | None:
         return "needs shares that are a millionth apart"
     if t.step and size(p, t) > JOINT:
         return f"has a grid of at most {JOINT:,} numbers, and step = {t.step:g} gives {size(p, t):,}"
-    if p.n * p.rows > 2**36:
-        return f"counts up to {2**36:,} records"
+    try:
+        selection(p, joint_grid(p, t))
+    except ValueError as problem:
+        return f"is not for these records: {problem}"
     return None
 
 
@@ -276,11 +278,18 @@ def moved(p: Problem, parts: list[Part]) -> Fraction:
     return steepest * p.rows if p.neighbours == "add-remove" else Fraction(1) if len(parts) == 1 else 2 * steepest
 
 
-def selection(p: Problem, t: Tunables) -> JointSelection:
+def selection(p: Problem, made: Grid) -> JointSelection:
     """In weights of a piece. The shares of the intervals are rounded by 2^-53 of themselves, which moves u by less than what is added."""
-    made = grid(p, t)
     sensitivity = moved_jointly(p) * made.copies * (1 + 2.0**-40)
-    return JointSelection(sensitivity, int(made.cell.size) + 1, len(fractions(p)), float(noise.ROOM * p.n * p.rows * made.copies))
+    most = float(cap(p) * made.copies * (made.numbers.size if p.neighbours == "add-remove" else 1))
+    return JointSelection(sensitivity, int(made.cell.size) + 1, len(fractions(p)), most)
+
+
+def cap(p: Problem) -> int:
+    """The most records that are counted at one number in a joint choice. Where n is private the rounding of the choice needs a bound of how
+    many there are, and a cut of each number is one that moves nothing further: a record more is one more there, or none. Where n is
+    public it cuts nothing."""
+    return (2 if p.neighbours == "add-remove" else 1) * p.n * p.rows
 
 
 def mechanisms(p: Problem, t: Tunables) -> list[RowSelection]:
@@ -294,7 +303,7 @@ def mechanisms(p: Problem, t: Tunables) -> list[RowSelection]:
 
 def schedule(p: Problem, t: Tunables) -> Tree:
     if joint(p, t):
-        return Draw("choice", selection(p, t))
+        return Draw("choice", selection(p, grid(p, t)))
     draws = tuple(Draw(f"choice-{i}", mechanism) for i, mechanism in enumerate(mechanisms(p, t), 1))
     return draws[0] if len(draws) == 1 else Sequence(draws)
 
@@ -304,11 +313,9 @@ def run(records: Rows, p: Problem[Quantiles], t: Tunables, release: Door) -> Est
     counts = np.zeros(made.numbers.size, dtype=np.int64)
     for block in values(p.oracle.column, records):
         counts += np.bincount(nearest(block, made), minlength=counts.size)
-    weights, table = running(counts, made), Borders(made)
     if joint(p, t):
-        chosen = release.draw("choice", (weights, gaps(p)), sensitivity=selection(p, t).sensitivity)
-        found = made.numbers[made.cell[np.minimum(chosen, made.cell.size - 1)]]
-        return Estimate(np.asarray(found, dtype=np.float64), told(p, t, release, made))
+        return jointly(counts, p, made, release, told(p, t, release, made))
+    weights, table = running(counts, made), Borders(made)
     borders = {-1: 0, len(shares): int(made.cell.size)}
     answers = np.zeros(len(shares))
     for i, (parts, planned) in enumerate(zip(levels(len(shares)), mechanisms(p, t), strict=True), 1):
@@ -318,6 +325,12 @@ def run(records: Rows, p: Problem[Quantiles], t: Tunables, release: Door) -> Est
             borders[part.at] = borders[part.low] + int(at)
             answers[part.at] = made.numbers[made.cell[min(borders[part.at], made.cell.size - 1)]]
     return Estimate(np.maximum.accumulate(answers), told(p, t, release, made))
+
+
+def jointly(counts: NDArray[np.int64], p: Problem, made: Grid, release: Door, said: dict[str, Any]) -> Estimate:
+    weights = running(np.minimum(counts, cap(p)), made)
+    chosen = release.draw("choice", (weights, gaps(p)), sensitivity=selection(p, made).sensitivity)
+    return Estimate(np.asarray(made.numbers[made.cell[np.minimum(chosen, made.cell.size - 1)]], dtype=np.float64), said)
 
 
 def nearest(numbers: NDArray[np.float64], made: Grid) -> NDArray[np.int64]:

@@ -202,12 +202,14 @@ def on_paper(w: np.ndarray, shares: tuple[Fraction, ...], unit: float) -> dict[t
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("shares", [(0.25, 0.75), (0.2, 0.5), (0.2, 0.5, 0.9)])
 def test_the_law_of_a_joint_choice_is_within_epsilon(monkeypatch: pytest.MonkeyPatch, relation: str, shares: tuple[float, ...]) -> None:
-    """All data sets of up to three records on three numbers in two pieces each; the law itself, and its ratio on neighbours."""
+    """All data sets of up to three records (two for three shares) on three numbers in two pieces each; the law itself, and its ratio on
+    neighbours."""
     monkeypatch.setattr(q, "COPIES", 2)
     p, t, epsilon = problem(3, shares, relation), Tunables({"step": 1.0, "several": "joint"}), 1.3
-    made, mechanism, laws = q.grid(p, t), q.selection(p, t), {}
+    made, mechanism, laws = q.grid(p, t), q.selection(p, q.grid(p, t)), {}
     assert made.copies == 2
-    for size in range(4):
+    largest = 5 - len(shares)
+    for size in range(largest + 1):
         for some in itertools.combinations_with_replacement((0.0, 1.0, 2.0), size):
             w = q.running(np.bincount(q.nearest(np.array(some), made), minlength=3), made)
             laws[some] = chances(mechanism, w, q.gaps(p), epsilon)
@@ -215,7 +217,7 @@ def test_the_law_of_a_joint_choice_is_within_epsilon(monkeypatch: pytest.MonkeyP
             assert set(laws[some]) == set(paper)
             assert max(abs(laws[some][c] - paper[c]) for c in paper) < 1e-8
     worst = 0.0
-    for some in (s for s in laws if len(s) < 3):
+    for some in (s for s in laws if len(s) < largest):
         more = [tuple(sorted((*some, v))) for v in (0.0, 1.0, 2.0)]
         pairs = [(some, m) for m in more] if relation == "add-remove" else list(itertools.combinations(more, 2))
         worst = max(worst, *(abs(laws[a][c] - laws[b][c]) for a, b in pairs for c in laws[a]))
@@ -227,7 +229,7 @@ def test_the_law_of_a_joint_choice_is_within_epsilon(monkeypatch: pytest.MonkeyP
 def test_how_far_u_moves(relation: str) -> None:
     """Over random tables, by the mechanism's own maximum over tuples: at most the sensitivity, and it is attained."""
     p, t = problem(40, (0.1, 0.25, 0.5, 0.75, 0.9), relation, 6.0), Tunables({"step": 1.0, "several": "joint"})
-    made, mechanism, most = q.grid(p, t), q.selection(p, t), 0.0
+    made, mechanism, most = q.grid(p, t), q.selection(p, q.grid(p, t)), 0.0
     for a, b in itertools.combinations(range(7), 2):
         one, other = np.zeros(7, dtype=np.int64), np.zeros(7, dtype=np.int64)
         one[a], other[b] = 1, 1
@@ -280,7 +282,7 @@ def test_what_rounding_costs_is_taken_from_epsilon() -> None:
 
 @pytest.mark.parametrize("noise", [StudyNoise(1), SecureNoise()], ids=["study", "secure"])
 def test_tuples_are_drawn_by_their_law(noise) -> None:
-    w, gaps, draws = np.array([0.0, 2.0, 3.0, 7.0]), (0.25, 0.5, 0.25), 2000
+    w, gaps, draws = np.array([0.0, 2.0, 3.0, 7.0]), (0.25, 0.5, 0.25), 700
     mechanism = JointSelection(2.0, 4, 2, 100.0)
     law = on_paper(w, (Fraction(1, 4), Fraction(3, 4)), 4.0 / 2.0)
     found = [tuple(mechanism.apply((w, gaps), 2.0, noise)) for _ in range(draws)]
@@ -300,7 +302,7 @@ def test_what_is_no_value_of_a_joint_choice_is_refused() -> None:
 def test_a_joint_choice_has_an_answer_for_every_table(values: list[float]) -> None:
     """And ranks within what is said of them."""
     p, t = problem(50, (0.25, 0.5, 0.75), "add-remove", 10.0), Tunables({"step": 1.0, "several": "joint"})
-    made, mechanism = q.grid(p, t), q.selection(p, t)
+    made, mechanism = q.grid(p, t), q.selection(p, q.grid(p, t))
     weights = q.running(np.bincount(q.nearest(np.array(values), made), minlength=11), made)
     for seed, level in itertools.product(range(5), (1e-3, 1.0, 100.0)):
         c = mechanism.apply((weights, q.gaps(p)), level, StudyNoise(seed))
@@ -311,12 +313,35 @@ def test_a_joint_choice_has_an_answer_for_every_table(values: list[float]) -> No
             assert max(below - wanted, wanted - at, 0) <= q.joint_error(p, mechanism.scale(level), made)
 
 
+def test_more_records_than_n_says_are_cut_number_by_number() -> None:
+    """Under add-remove anything may come: what is drawn from stays below what the rounding was proved for, and moves as before."""
+    p, t = problem(5, (0.25, 0.75), "add-remove", 3.0), Tunables({"step": 1.0, "several": "joint"})
+    made, handed = q.grid(p, t), []
+
+    class Door:
+        def draw(self, name, value, *, sensitivity):
+            handed.append(value)
+            return np.zeros(2, dtype=np.int64)
+
+    mechanism = q.selection(p, made)
+    for counts in ([1000, 9, 10, 3], [1000, 10, 10, 3], [1000, 10, 11, 3], [10**6] * 4):
+        q.jointly(np.array(counts), p, made, Door(), {})
+    seen = [mechanism.blind(value)[0] for value in handed]
+    assert all(mechanism.check(value) is None and value[0][-1] <= mechanism.most for value in handed)
+    assert 0 < mechanism.distance(1.0, seen[0], seen[1]) <= mechanism.sensitivity
+    assert mechanism.distance(1.0, seen[1], seen[2]) == 0.0
+    assert seen[3][-1] == mechanism.most
+
+
 def test_which_of_the_two_is_taken_is_public() -> None:
     """Little noise on many records: halves, whose answers inside ties do not lean on each other; otherwise one choice."""
     for n, epsilon, step, taken in ((1000, 1.0, 1.0, "joint"), (1000, 0.1, 0.0, "joint"), (10**7, 1.0, 1.0, "halves")):
         p, t = problem(n, (0.25, 0.5, 0.75), "replace-one", 100.0), Tunables({"step": step, "several": "auto"})
         p.facts["epsilon"] = epsilon
         assert q.resolved_options(p, t) == {"several": taken}
+    p = problem(10**6, (0.25, 0.5, 0.75), "add-remove", 100.0)
+    p.facts["epsilon"] = 0.01
+    assert "doubles" in str(q.no_joint(p, Tunables({"step": 0.0, "several": "auto"})))
     asked = Tunables({"step": 1.0, "several": "joint"})
     assert "2 to 16" in str(q.accepts(problem(9, (0.5,), "replace-one"), asked))
     assert "16,384" in str(q.accepts(problem(9, (0.2, 0.5), "replace-one", 1e5), asked))
