@@ -226,6 +226,8 @@ def _bytes(part: Any) -> bytes:
 
     from dpspec.data.frames import from_memory
 
+    if part is None:  # no labels
+        return b""
     found = part.toarray() if hasattr(part, "toarray") else part
     if isinstance(found, np.ndarray) and found.dtype.kind in "fiub":
         return np.ascontiguousarray(found).tobytes()

@@ -32,7 +32,7 @@ COMMAND_WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("--out {tmp}/released", "--tokens {tokens}"),
     ),
     "ledger": ("status --ledger {book} --delta 1e-6", ()),
-    "study": ("{spec} --trials 2 --workers 1", ("--out {tmp}/out", "--quick", "--vary epsilon=1,2", "--until 0.5")),
+    "study": ("{spec} --trials 2 --workers 1", ("--out {tmp}/out", "--quick", "--vary epsilon=1,2", "--until 0.5 --progress json")),
     "audit": ("{lock}", ("--template opacus", "--html {tmp}/p.html")),
     "report": ("{record}", ("--html {tmp}/p.html", "--table {tmp}/t.csv")),
     "predict": ("{record} {csv}", ("--out {tmp}/p.csv", "--release weights")),
