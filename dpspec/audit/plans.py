@@ -544,11 +544,7 @@ def _goes_with(reading: _Reading, name: str, leaf: Leaf, relation: str, local: b
     if made_for != relation:
         reading.fault("DP603", f"draw {name!r}: the mechanism is made for {made_for}, and the relation is {relation}")
     if getattr(mechanism, "moved", 2.0) < 2 and relation == "replace-one":
-        reading.fault("DP603", f"draw {name!r}: one gradient is said to move, and replacing a record moves two")
-    if mechanism.kind.startswith("keys-") and relation == "replace-one":
-        keys = float(getattr(mechanism, "keys", mechanism.sensitivity))
-        if keys < 2 or (hasattr(mechanism, "most") and mechanism.sensitivity < 2):
-            reading.fault("DP603", f"draw {name!r}: {keys:g} keys are said to move, and replacing a record moves two")
+        reading.fault("DP603", f"draw {name!r}: one gradient, or one key, is said to move, and replacing a record moves two")
     for where, own in (("mechanism", getattr(mechanism, "n", n)), ("sampler", n if leaf.sampling is None else leaf.sampling.n)):
         if own != n:
             reading.fault("DP603", f"draw {name!r}: n is {own} in the {where}, and {n} records are read")

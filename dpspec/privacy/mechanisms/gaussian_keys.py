@@ -105,6 +105,11 @@ class GaussianKeys(Drawn):
             raise ValueError(f"{self.keys} keys that move by {self.most} at most do not move by {self.sensitivity:g}")
 
     @property
+    def moved(self) -> float:
+        """How many keys one unit moves at most: at least two where a record is replaced."""
+        return min(float(self.keys), self.sensitivity)
+
+    @property
     def _stretches(self) -> tuple[tuple[int, int], ...]:
         """(first, last) numbers of new keys that are judged together."""
         most = min(self.keys, int(self.sensitivity))

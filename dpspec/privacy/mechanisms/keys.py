@@ -85,6 +85,11 @@ class TruncatedKeys(Drawn):
             raise ValueError("counts move by whole numbers")
 
     @property
+    def moved(self) -> float:
+        """How many keys one unit moves at most: at least two where a record is replaced."""
+        return self.sensitivity
+
+    @property
     def moves(self) -> tuple[tuple[int, float], ...]:
         """How far keys move where the most delta is spent, and how many of them: (by, keys)."""
         if self.most == 1:
@@ -225,6 +230,10 @@ class KeyedSums(Drawn):
     @property
     def names(self) -> TruncatedKeys | GaussianKeys:
         return TruncatedKeys(self.keys, self.delta)
+
+    @property
+    def moved(self) -> float:
+        return self.names.moved
 
     def scale(self, level: float) -> float:
         """b of the numbers' noise."""
